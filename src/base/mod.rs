@@ -1,0 +1,12 @@
+//! Values without behaviour of their own: time, seeded randomness, identities, units.
+//!
+//! Everything else in the house is built on these, and they import nothing of it.
+
+mod ids;
+mod rng;
+mod time;
+pub mod units;
+
+pub use ids::{MemberId, Session, TokenId};
+pub use rng::Rng;
+pub use time::Time;

@@ -1,0 +1,56 @@
+//! Polite, coordinated downloading: independent labs that pull from one server behave like one polite client.
+//!
+//! The labs form a *circle*. One signed *token* wanders among them; only the member that holds it pulls, for at most
+//! one *slot*; then it hands the token off. Nobody is in charge and the server does not know. This crate is the
+//! `stroll` program and the machines of which it is made.
+//!
+//! # The house
+//!
+//! Imports go only to the left (`tests/tidy.rs` checks it):
+//!
+//! ```text
+//! base <- proto <- sim <- cli <- main
+//! ```
+//!
+//! | room | what it is |
+//! |---|---|
+//! | [`base`] | values: time, seeded randomness, identities, units |
+//! | [`proto::agent`] | what a member does with a token and without one: removal, regeneration, routing, custody |
+//! | [`proto::load`] | what a member's visits tell about the circle: return times and the load factor |
+//! | [`sim`] | the same machines on virtual time: the papers' figures, up to a million members |
+//! | [`cli`] | arguments, settings, progress, messages; one file per command |
+//!
+//! # The contract of the machines
+//!
+//! Protocols are machines without clock, socket, task, lock, global or unseeded randomness. They have three verbs:
+//!
+//! - `handle(input, now)` changes the state once;
+//! - `poll_output()` is then called until it gives `None`;
+//! - `next_deadline()` says when the machine wants to be woken. Late, early and spurious wake-ups are harmless.
+//!
+//! So the simulator, the tests and a real member run the very same code, and a run is repeated bit for bit by
+//! its seed. A machine never panics on what comes from others; a panic means a bug of its driver.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//! use stroll::base::{MemberId, Rng, Time};
+//! use stroll::proto::agent::{Agent, Config, Event, Input, Output, Rules};
+//!
+//! let config = Config::new(Duration::from_secs(4), Duration::from_millis(100), 300, Rules::classic())?;
+//! let me = MemberId::from_bytes([1; 16]);
+//! let mut agent = Agent::new(me, Arc::new(config), Rng::seeded(1), 0, Time::ZERO);
+//!
+//! agent.handle(Input::Work(true), Time::ZERO);
+//! assert!(agent.poll_output().is_none());
+//!
+//! agent.found(Time::ZERO);
+//! let outputs: Vec<Output> = std::iter::from_fn(|| agent.poll_output()).collect();
+//! assert!(matches!(outputs.last(), Some(Output::Event(Event::SlotBegan { .. }))));
+//! assert_eq!(agent.next_deadline(), Time::from_secs(4));
+//! # Ok::<(), stroll::proto::agent::Invalid>(())
+//! ```
+
+pub mod base;
+pub mod proto;
+pub mod sim;

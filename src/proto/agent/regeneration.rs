@@ -1,0 +1,173 @@
+//! The last resort: how long a member without a token waits before it makes one.
+
+use std::time::Duration;
+
+use crate::base::{Rng, Time};
+
+use super::config::Config;
+use super::rules::Regeneration;
+
+/// The timer. Every piece of news winds it up again: a visit, and with sightings also what is heard of a token.
+#[derive(Clone, Debug)]
+pub(super) struct Timer {
+    /// When a token was last known to live.
+    last_news: Time,
+    /// Smoothed time between news over about a nominal period; with visits alone that is the return time.
+    usual_quiet: Option<Duration>,
+    /// The early rules' Δ_gen.
+    patience: Duration,
+    deadline: Time,
+}
+
+/// Over how many nominal periods quiet times are smoothed.
+const MEMORY_PERIODS: u32 = 4;
+
+impl Timer {
+    /// A member that starts now: it waits as if it had just heard of a token.
+    pub(super) fn new(config: &Config, rng: &mut Rng, now: Time) -> Self {
+        let patience = config.max_interval();
+        let mut timer = Self { last_news: now, usual_quiet: None, patience, deadline: now };
+        timer.wind(config, rng);
+        timer
+    }
+
+    pub(super) fn deadline(&self) -> Time {
+        self.deadline
+    }
+
+    /// How long a sighting keeps its worth: as long as we ourselves would wait before we take a token for lost.
+    pub(super) fn horizon(&self, config: &Config) -> Duration {
+        match config.rules.regeneration {
+            Regeneration::Stretched { quiet_times, .. } => self.suspicious_quiet(quiet_times, config),
+            Regeneration::Poisson | Regeneration::Adaptive { .. } => config.min_interval(),
+        }
+    }
+
+    /// A token is here.
+    pub(super) fn visited(&mut self, config: &Config, rng: &mut Rng, now: Time) {
+        if let Regeneration::Adaptive { decay, .. } = config.rules.regeneration {
+            let excess = self.patience.saturating_sub(config.max_interval());
+            self.patience = self.patience.saturating_sub(excess.mul_f64(decay));
+        }
+        self.news(config, rng, now);
+    }
+
+    /// A token was alive at `at`.
+    pub(super) fn news(&mut self, config: &Config, rng: &mut Rng, at: Time) {
+        if at <= self.last_news {
+            return;
+        }
+        let quiet = at.since(self.last_news);
+        // Each quiet time counts by its length: news come in bursts, and a hundred short gaps say nothing about how
+        // long a long one may be.
+        let memory = config.nominal_period().saturating_mul(MEMORY_PERIODS);
+        let weight = 1.0 - (-quiet.as_secs_f64() / memory.as_secs_f64()).exp();
+        let usual = self.usual_quiet.unwrap_or(config.nominal_period());
+        self.usual_quiet = Some(usual.mul_f64(1.0 - weight) + quiet.mul_f64(weight));
+        self.last_news = at;
+        self.wind(config, rng);
+    }
+
+    /// The timer ran out, or custody did: there is a new token here.
+    pub(super) fn regenerated(&mut self, config: &Config, rng: &mut Rng, now: Time) {
+        if let Regeneration::Adaptive { growth, .. } = config.rules.regeneration {
+            self.patience = self.patience.mul_f64(growth).min(MAX_PATIENCE);
+        }
+        self.last_news = now;
+        self.wind(config, rng);
+    }
+
+    fn wind(&mut self, config: &Config, rng: &mut Rng) {
+        let wait = match config.rules.regeneration {
+            Regeneration::Adaptive { .. } => self.patience,
+            Regeneration::Poisson => {
+                config.min_interval().saturating_add(rng.exponential(config.regeneration_mean()))
+            }
+            Regeneration::Stretched { quiet_times, nominal_periods } => {
+                let mean = config.nominal_period().saturating_mul(nominal_periods);
+                self.suspicious_quiet(quiet_times, config).saturating_add(rng.exponential(mean))
+            }
+        };
+        self.deadline = self.last_news + wait;
+    }
+
+    /// Before anything was measured the usual quiet time is unknown; one nominal period stands for all of them.
+    fn suspicious_quiet(&self, quiet_times: f64, config: &Config) -> Duration {
+        match self.usual_quiet {
+            Some(usual) => usual.mul_f64(quiet_times).max(config.min_interval()),
+            None => config.nominal_period(),
+        }
+    }
+}
+
+/// Bounds Δ_gen for a member that is alone for ever: a century.
+const MAX_PATIENCE: Duration = Duration::from_secs(3_200_000_000);
+
+#[cfg(test)]
+mod tests {
+    use super::super::rules::Rules;
+    use super::*;
+
+    fn config(rules: Rules) -> Config {
+        Config::new(Duration::from_secs(4), Duration::from_millis(100), 300, rules).unwrap()
+    }
+
+    fn wait(timer: &Timer, from: Time) -> Duration {
+        timer.deadline().since(from)
+    }
+
+    #[test]
+    fn early_patience_grows_by_half_with_every_loss() {
+        let (config, mut rng) = (config(Rules::early()), Rng::seeded(1));
+        let mut timer = Timer::new(&config, &mut rng, Time::ZERO);
+        assert_eq!(wait(&timer, Time::ZERO), Duration::from_secs(1800));
+        let now = timer.deadline();
+        timer.regenerated(&config, &mut rng, now);
+        assert_eq!(wait(&timer, now), Duration::from_secs(2700));
+    }
+
+    #[test]
+    fn early_patience_loses_a_twentieth_of_its_excess_with_every_visit() {
+        let (config, mut rng) = (config(Rules::early()), Rng::seeded(1));
+        let mut timer = Timer::new(&config, &mut rng, Time::ZERO);
+        timer.regenerated(&config, &mut rng, Time::ZERO);
+        timer.visited(&config, &mut rng, Time::from_secs(1));
+        assert_eq!(wait(&timer, Time::from_secs(1)), Duration::from_secs(2700 - 45));
+        for second in 2..2000 {
+            timer.visited(&config, &mut rng, Time::from_secs(second));
+        }
+        let excess = wait(&timer, Time::from_secs(1999)).saturating_sub(Duration::from_secs(1800));
+        assert!(excess < Duration::from_millis(1), "it falls back to Δ_max, never below: {excess:?}");
+    }
+
+    #[test]
+    fn classic_waits_delta_min_and_an_exponential_time() {
+        let (config, mut rng) = (config(Rules::classic()), Rng::seeded(2));
+        let waits: Vec<f64> = (0..20_000)
+            .map(|_| wait(&Timer::new(&config, &mut rng, Time::ZERO), Time::ZERO).as_secs_f64() - 600.0)
+            .collect();
+        let mean = waits.iter().sum::<f64>() / waits.len() as f64;
+        assert!(waits.iter().all(|&wait| wait >= 0.0), "never before Δ_min");
+        assert!((mean / 180_000.0 - 1.0).abs() < 0.03, "mean beyond Δ_min is γ: {mean}");
+    }
+
+    #[test]
+    fn stretched_waits_longer_where_news_are_rare() {
+        let (config, mut rng) = (config(Rules::guarded()), Rng::seeded(3));
+        let mut timer = Timer::new(&config, &mut rng, Time::ZERO);
+        for visit in 1..=100 {
+            timer.visited(&config, &mut rng, Time::from_secs(visit * 1000));
+        }
+        assert!((timer.horizon(&config).as_secs_f64() / 4_000.0 - 1.0).abs() < 0.01);
+        assert!(wait(&timer, Time::from_secs(100_000)) >= Duration::from_secs(3_990));
+    }
+
+    #[test]
+    fn old_news_do_not_wind_the_timer() {
+        let (config, mut rng) = (config(Rules::guarded()), Rng::seeded(4));
+        let mut timer = Timer::new(&config, &mut rng, Time::from_secs(100));
+        let before = timer.deadline();
+        timer.news(&config, &mut rng, Time::from_secs(99));
+        assert_eq!(timer.deadline(), before);
+    }
+}

@@ -1,0 +1,144 @@
+//! The sets of rules, as data: one machine reads them, and each part can be switched alone.
+
+use std::time::Duration;
+
+/// What an agent does with a token and without one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rules {
+    /// Removal of the early paper: discard a token if an elder one enabled us less than Δ_min ago.
+    pub precedence: bool,
+    /// Removal of the classic paper: discard a token that was here before if an elder one came in between.
+    pub sandwich: bool,
+    /// Whether two tokens that meet at a member become one: the elder stays. In the papers a member that has a token
+    /// takes no other, so they never meet.
+    pub meeting: bool,
+    /// Removal by hearsay: discard a token if an elder one was seen anywhere after its birth.
+    pub sightings: Option<Sightings>,
+    /// When to make a new token because none has come for long.
+    pub regeneration: Regeneration,
+    /// Whether who handed a token off watches over it until it is handed on.
+    pub custody: Option<Custody>,
+    /// Whether the holder asks around before it hands off. Without: a uniform choice, as in the papers.
+    pub scouting: Option<Scouting>,
+}
+
+/// The last resort: when a member that has no token makes one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Regeneration {
+    /// The early paper: after Δ_gen without a visit, where Δ_gen grows by `growth` whenever it runs out, and falls
+    /// with every visit by the share `decay` of what it is above Δ_max.
+    Adaptive {
+        /// The paper's 1.5.
+        growth: f64,
+        /// The paper's 5 %.
+        decay: f64,
+    },
+    /// The classic paper: Δ_min without a visit, then a Poisson process of mean γ.
+    Poisson,
+    /// Ours: as many of the member's own usual quiet times without news, and at least Δ_min; then a Poisson process
+    /// with a mean of some nominal periods.
+    Stretched {
+        /// How many usual quiet times are suspicious. Where gaps are exponential, the usual one (weighted by length)
+        /// is twice the mean; so 4 of them pass without news once in e⁸ ≈ 3,000 times.
+        quiet_times: f64,
+        /// The mean of the Poisson process in nominal periods. A full circle then wakes after 15 slots on
+        /// average: time enough for the news of the first new token to stop most others.
+        nominal_periods: u32,
+    },
+}
+
+/// How far hearsay is believed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sightings {
+    /// An elder token must have been seen this long after a token's birth to prove it spurious. 5 s is more than
+    /// all transit times that a sighting's age can lack.
+    pub margin: Duration,
+    /// What is added to a sighting's age whenever it is told, for its unknown time on the way. Too old a sighting
+    /// only proves less.
+    pub relay: Duration,
+}
+
+/// How a giver watches over what it handed off.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Custody {
+    /// How long after the taker's slot its release may take: one handoff and a round trip, with room.
+    pub grace: Duration,
+    /// How long to wait for the answer to a check.
+    pub check_every: Duration,
+    /// How many unanswered checks mean that the token is lost.
+    pub checks: u32,
+}
+
+/// Whom the holder asks before it hands off.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scouting {
+    /// d: how many members are asked.
+    pub scouts: usize,
+    /// How long a holder without a slot waits for the first answer before it hands off to just anyone.
+    pub patience: Duration,
+}
+
+impl Rules {
+    /// The earlier paper (2006/07).
+    pub fn early() -> Self {
+        Self {
+            precedence: true,
+            sandwich: false,
+            meeting: false,
+            sightings: None,
+            regeneration: Regeneration::Adaptive { growth: 1.5, decay: 0.05 },
+            custody: None,
+            scouting: None,
+        }
+    }
+
+    /// The paper of 2009.
+    pub fn classic() -> Self {
+        Self {
+            precedence: false,
+            sandwich: true,
+            meeting: false,
+            sightings: None,
+            regeneration: Regeneration::Poisson,
+            custody: None,
+            scouting: None,
+        }
+    }
+
+    /// Ours, the default: classic with scouting, sightings, custody and a stretched last resort.
+    pub fn guarded() -> Self {
+        Self {
+            meeting: true,
+            sightings: Some(Sightings::default()),
+            regeneration: Regeneration::stretched(),
+            custody: Some(Custody::default()),
+            scouting: Some(Scouting::default()),
+            ..Self::classic()
+        }
+    }
+}
+
+impl Regeneration {
+    /// The guarded rules' last resort; the fields give the reasons for the numbers.
+    pub fn stretched() -> Self {
+        Self::Stretched { quiet_times: 4.0, nominal_periods: 15 }
+    }
+}
+
+impl Default for Sightings {
+    fn default() -> Self {
+        Self { margin: Duration::from_secs(5), relay: Duration::from_millis(250) }
+    }
+}
+
+impl Default for Custody {
+    fn default() -> Self {
+        Self { grace: Duration::from_millis(500), check_every: Duration::from_millis(500), checks: 2 }
+    }
+}
+
+impl Default for Scouting {
+    fn default() -> Self {
+        Self { scouts: 8, patience: Duration::from_millis(500) }
+    }
+}

@@ -1,0 +1,406 @@
+//! What a run measures, and how the measurements of several runs add up.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::base::Time;
+use crate::proto::load::{self, Load};
+
+/// Levels that are told apart; what is above counts as the highest.
+const LEVELS: usize = 64;
+
+/// Of how many members the load meter is kept: it is there to be shown, not for the statistics.
+const METERED: usize = 64;
+
+/// How long a number stayed at 0, 1, 2, …
+#[derive(Clone, Debug)]
+pub(super) struct Occupancy {
+    level: usize,
+    since: Time,
+    nanos: Vec<u64>,
+}
+
+impl Default for Occupancy {
+    fn default() -> Self {
+        Self { level: 0, since: Time::ZERO, nanos: vec![0; LEVELS] }
+    }
+}
+
+impl Occupancy {
+    pub(super) fn level(&self) -> usize {
+        self.level
+    }
+
+    pub(super) fn rise(&mut self, now: Time) {
+        self.settle(now);
+        self.level += 1;
+    }
+
+    pub(super) fn fall(&mut self, now: Time) {
+        self.settle(now);
+        assert!(self.level > 0, "more ends than beginnings");
+        self.level -= 1;
+    }
+
+    fn settle(&mut self, now: Time) {
+        let spent = u64::try_from(now.since(self.since).as_nanos()).unwrap_or(u64::MAX);
+        if let Some(nanos) = self.nanos.get_mut(self.level.min(LEVELS - 1)) {
+            *nanos += spent;
+        }
+        self.since = now;
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.nanos.iter_mut().zip(&other.nanos) {
+            *mine += theirs;
+        }
+    }
+
+    /// The share of the time at each level, in percent.
+    fn percent(&self) -> Vec<f64> {
+        let total: u64 = self.nanos.iter().sum();
+        self.nanos.iter().map(|&nanos| 100.0 * nanos as f64 / total.max(1) as f64).collect()
+    }
+}
+
+/// The longest span that is told apart from longer ones: a thousand years.
+const LONGEST_MILLIS: u64 = 32_000_000_000_000;
+
+/// A distribution of time spans, to three digits and a millisecond.
+#[derive(Clone, Debug)]
+pub struct Spread {
+    histogram: Histogram<u64>,
+    sum: f64,
+    max: Duration,
+}
+
+impl Default for Spread {
+    fn default() -> Self {
+        let histogram = Histogram::new(3).expect("three significant digits are allowed");
+        Self { histogram, sum: 0.0, max: Duration::ZERO }
+    }
+}
+
+impl Spread {
+    fn record(&mut self, span: Duration) {
+        self.sum += span.as_secs_f64();
+        self.max = self.max.max(span);
+        let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX).min(LONGEST_MILLIS);
+        self.histogram.record(millis).expect("the histogram resizes itself");
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+        self.histogram.add(&other.histogram).expect("the histogram resizes itself");
+    }
+
+    /// How many were measured.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The mean in seconds, exactly; `None` of nothing.
+    pub fn mean_s(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.sum / self.count() as f64)
+    }
+
+    /// In seconds, the value that this share (0 to 1) of all do not exceed; `None` of nothing.
+    pub fn quantile_s(&self, share: f64) -> Option<f64> {
+        let value = self.histogram.value_at_quantile(share) as f64 / 1e3;
+        (self.count() > 0).then_some(value.min(self.max.as_secs_f64()))
+    }
+
+    /// The longest, in seconds; `None` of nothing.
+    pub fn max_s(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.max.as_secs_f64())
+    }
+}
+
+/// What was measured, of one run or of several.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    pub(super) runs: u32,
+    pub(super) simulated: Duration,
+    pub(super) events: u64,
+    pub(super) pulling: Occupancy,
+    pub(super) tokens: Occupancy,
+    /// Nobody pulls, and a token is on its way: the price of message delay, not of the rules.
+    pub(super) in_passing: Duration,
+    pub(super) access_intervals: Spread,
+    pub(super) return_times: Spread,
+    pub(super) recovery: Spread,
+    pub(super) slots: u64,
+    pub(super) skips: u64,
+    pub(super) regenerated: u64,
+    pub(super) removed: u64,
+    pub(super) lost: u64,
+    /// One per run.
+    pub(super) jain: Vec<f64>,
+    /// Of the metered members of all runs.
+    pub(super) load_factors: Vec<f64>,
+}
+
+impl Outcome {
+    /// Takes in what another run measured.
+    pub fn add(&mut self, other: &Self) {
+        self.runs += other.runs;
+        self.simulated += other.simulated;
+        self.events += other.events;
+        self.pulling.add(&other.pulling);
+        self.tokens.add(&other.tokens);
+        self.in_passing += other.in_passing;
+        self.access_intervals.add(&other.access_intervals);
+        self.return_times.add(&other.return_times);
+        self.recovery.add(&other.recovery);
+        self.slots += other.slots;
+        self.skips += other.skips;
+        self.regenerated += other.regenerated;
+        self.removed += other.removed;
+        self.lost += other.lost;
+        self.jain.extend_from_slice(&other.jain);
+        self.load_factors.extend_from_slice(&other.load_factors);
+    }
+
+    /// How many runs.
+    pub fn runs(&self) -> u32 {
+        self.runs
+    }
+
+    /// How many events were simulated.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// How many slots were given.
+    pub fn slots(&self) -> u64 {
+        self.slots
+    }
+
+    /// How many tokens were lost.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// The share of the time with 0, 1, 2, … members pulling, in percent.
+    pub fn pulling_percent(&self) -> Vec<f64> {
+        self.pulling.percent()
+    }
+
+    /// The share of the time with 0, 1, 2, … tokens alive, in percent.
+    pub fn tokens_percent(&self) -> Vec<f64> {
+        self.tokens.percent()
+    }
+
+    /// The times between the beginnings of two slots of a member.
+    pub fn access_intervals(&self) -> &Spread {
+        &self.access_intervals
+    }
+
+    /// The times between two visits to a member.
+    pub fn return_times(&self) -> &Spread {
+        &self.return_times
+    }
+
+    /// The times from the loss of the last token to the next token.
+    pub fn recovery(&self) -> &Spread {
+        &self.recovery
+    }
+}
+
+/// Measures one run.
+#[derive(Debug)]
+pub(super) struct Meter {
+    outcome: Outcome,
+    members: Vec<MemberMeter>,
+    loads: Vec<Load>,
+    nominal_period: Duration,
+    /// Since when there has been no token, because one was lost.
+    bereft_since: Option<Time>,
+    in_passing: Occupancy,
+    idle_in_passing_since: Option<Time>,
+}
+
+/// What is remembered of one member; kept small, there may be a million.
+#[derive(Clone, Debug, Default)]
+struct MemberMeter {
+    last_slot: Option<Time>,
+    last_visit: Option<Time>,
+    slots: u32,
+}
+
+impl Meter {
+    pub(super) fn new(members: usize, nominal_period: Duration) -> Self {
+        Self {
+            outcome: Outcome { runs: 1, ..Outcome::default() },
+            members: vec![MemberMeter::default(); members],
+            loads: vec![Load::new(nominal_period); members.min(METERED)],
+            nominal_period,
+            bereft_since: None,
+            in_passing: Occupancy::default(),
+            idle_in_passing_since: None,
+        }
+    }
+
+    pub(super) fn add_member(&mut self) {
+        self.members.push(MemberMeter::default());
+        if self.loads.len() < METERED {
+            self.loads.push(Load::new(self.nominal_period));
+        }
+    }
+
+    pub(super) fn event(&mut self) {
+        self.outcome.events += 1;
+    }
+
+    pub(super) fn visited(&mut self, member: u32, now: Time) {
+        let Some(meter) = self.members.get_mut(member as usize) else { return };
+        if let Some(before) = meter.last_visit.replace(now) {
+            self.outcome.return_times.record(now.since(before));
+        }
+        if let Some(load) = self.loads.get_mut(member as usize) {
+            load.handle(load::Input::Visited, now);
+        }
+    }
+
+    pub(super) fn skipped(&mut self) {
+        self.outcome.skips += 1;
+    }
+
+    pub(super) fn slot_began(&mut self, member: u32, now: Time) {
+        self.outcome.pulling.rise(now);
+        self.note_passing(now);
+        self.outcome.slots += 1;
+        let Some(meter) = self.members.get_mut(member as usize) else { return };
+        meter.slots += 1;
+        if let Some(before) = meter.last_slot.replace(now) {
+            self.outcome.access_intervals.record(now.since(before));
+        }
+        if let Some(load) = self.loads.get_mut(member as usize) {
+            load.handle(load::Input::SlotBegan, now);
+        }
+    }
+
+    pub(super) fn slot_ended(&mut self, now: Time) {
+        self.outcome.pulling.fall(now);
+        self.note_passing(now);
+    }
+
+    pub(super) fn token_made(&mut self, is_first: bool, now: Time) {
+        self.outcome.tokens.rise(now);
+        if !is_first {
+            self.outcome.regenerated += 1;
+        }
+        if let Some(since) = self.bereft_since.take() {
+            self.outcome.recovery.record(now.since(since));
+        }
+    }
+
+    pub(super) fn token_removed(&mut self, now: Time) {
+        self.outcome.tokens.fall(now);
+        self.outcome.removed += 1;
+    }
+
+    pub(super) fn token_lost(&mut self, now: Time) {
+        self.outcome.tokens.fall(now);
+        self.outcome.lost += 1;
+        if self.outcome.tokens.level() == 0 {
+            self.bereft_since = Some(now);
+        }
+    }
+
+    pub(super) fn token_left(&mut self, now: Time) {
+        self.in_passing.rise(now);
+        self.note_passing(now);
+    }
+
+    pub(super) fn token_arrived(&mut self, now: Time) {
+        self.in_passing.fall(now);
+        self.note_passing(now);
+    }
+
+    fn note_passing(&mut self, now: Time) {
+        let is_idle_in_passing = self.outcome.pulling.level() == 0 && self.in_passing.level() > 0;
+        if let Some(since) = self.idle_in_passing_since.take() {
+            self.outcome.in_passing += now.since(since);
+        }
+        self.idle_in_passing_since = is_idle_in_passing.then_some(now);
+    }
+
+    pub(super) fn finish(mut self, now: Time) -> Outcome {
+        self.outcome.pulling.settle(now);
+        self.outcome.tokens.settle(now);
+        self.note_passing(now);
+        self.outcome.simulated = now.since(Time::ZERO);
+        self.outcome.jain.push(jain(self.members.iter().map(|meter| f64::from(meter.slots))));
+        self.outcome.load_factors.extend(self.loads.iter().filter_map(Load::factor));
+        self.outcome
+    }
+}
+
+/// Jain's index of fairness: 1 if all have the same, 1/n if one has everything.
+fn jain(shares: impl Iterator<Item = f64>) -> f64 {
+    let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for share in shares {
+        count += 1.0;
+        sum += share;
+        squares += share * share;
+    }
+    if squares > 0.0 { sum * sum / (count * squares) } else { 1.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn occupancy_weighs_levels_by_their_time() {
+        let mut occupancy = Occupancy::default();
+        occupancy.rise(Time::from_secs(1));
+        occupancy.rise(Time::from_secs(4));
+        occupancy.fall(Time::from_secs(5));
+        occupancy.settle(Time::from_secs(10));
+        let percent = occupancy.percent();
+        assert_eq!(percent[..3], [10.0, 80.0, 10.0]);
+        assert!(percent[3..].iter().all(|&share| share == 0.0));
+    }
+
+    #[test]
+    fn levels_beyond_the_last_count_as_the_last() {
+        let mut occupancy = Occupancy::default();
+        for _ in 0..1000 {
+            occupancy.rise(Time::ZERO);
+        }
+        occupancy.settle(Time::from_secs(1));
+        assert_eq!(occupancy.percent().last(), Some(&100.0));
+    }
+
+    #[test]
+    fn spreads_add_up() {
+        let (mut a, mut b) = (Spread::default(), Spread::default());
+        (1..=50).for_each(|s| a.record(Duration::from_secs(s)));
+        (51..=100).for_each(|s| b.record(Duration::from_secs(s)));
+        a.add(&b);
+        assert_eq!(a.count(), 100);
+        assert_eq!(a.mean_s(), Some(50.5));
+        assert_eq!(a.max_s(), Some(100.0));
+        assert!((a.quantile_s(0.8).unwrap() - 80.0).abs() < 0.1);
+        assert_eq!(Spread::default().mean_s(), None);
+    }
+
+    #[test]
+    fn an_endless_span_is_recorded_without_overflow() {
+        let mut spread = Spread::default();
+        spread.record(Duration::MAX);
+        spread.record(Duration::ZERO);
+        assert_eq!(spread.count(), 2);
+    }
+
+    #[test]
+    fn jain_is_one_for_equals_and_one_nth_for_a_monopoly() {
+        assert_eq!(jain([3.0; 8].into_iter()), 1.0);
+        assert_eq!(jain([5.0, 0.0, 0.0, 0.0].into_iter()), 0.25);
+        assert_eq!(jain([0.0; 8].into_iter()), 1.0, "nobody had anything: nobody was wronged");
+    }
+}

@@ -1,0 +1,149 @@
+//! What is simulated: constants, members, faults.
+
+use std::time::Duration;
+
+use crate::proto::agent::{Config, Invalid, Rules};
+
+/// The largest circle that can be simulated; memory, about half a kilobyte per member, is the limit.
+const MEMBERS_LIMIT: usize = 20_000_000;
+
+/// One circle to simulate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// How the members take turns.
+    pub coordination: Coordination,
+    /// How many members there are at the start.
+    pub members: usize,
+    /// N_max.
+    pub capacity: u32,
+    /// Δ_op.
+    pub slot: Duration,
+    /// Δ_skip.
+    pub skip: Duration,
+    /// The virtual time of one run.
+    pub duration: Duration,
+    /// How often a token gets lost: at every such moment the next handoff loses the token; `None` for never.
+    pub loss_every: Option<Duration>,
+    /// The time that any message takes from one member to another.
+    pub delay: Duration,
+    /// Whom a member knows.
+    pub view: View,
+    /// Members that come and go.
+    pub churn: Churn,
+    /// Wall clocks differ by up to this much either way.
+    pub clock_skew: Duration,
+}
+
+/// How the members take turns.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Coordination {
+    /// Not at all: each pulls for one slot at random intervals between Δ_min and Δ_max.
+    Uncoordinated,
+    /// By tokens and these rules.
+    Agents(Rules),
+}
+
+/// Whom a member knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// Everybody, as in the papers.
+    Full,
+    /// So many others, drawn at random.
+    Random(usize),
+}
+
+/// Members that come and go; each span is the mean time between two such events anywhere in the circle.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Churn {
+    /// A random member crashes: it forgets everything, and the token if it holds one.
+    pub crash_every: Option<Duration>,
+    /// How long a crashed member stays away.
+    pub restart_after: Duration,
+    /// A new member joins.
+    pub join_every: Option<Duration>,
+    /// A random member leaves in good order, for ever.
+    pub leave_every: Option<Duration>,
+}
+
+impl Default for Scenario {
+    /// The case study of the 2009 paper, with our rules.
+    fn default() -> Self {
+        Self {
+            coordination: Coordination::Agents(Rules::guarded()),
+            members: 300,
+            capacity: 300,
+            slot: Duration::from_secs(4),
+            skip: Duration::from_millis(100),
+            duration: Duration::from_secs(100_000),
+            loss_every: None,
+            delay: Duration::ZERO,
+            view: View::Full,
+            churn: Churn::default(),
+            clock_skew: Duration::ZERO,
+        }
+    }
+}
+
+impl Scenario {
+    /// The agents' configuration, if everything makes sense; otherwise the field that does not.
+    pub fn config(&self, rules: &Rules) -> Result<Config, Invalid> {
+        let config = Config::new(self.slot, self.skip, self.capacity, rules.clone())?;
+        if self.members < 1 || self.members > MEMBERS_LIMIT {
+            return Err(Invalid::new("members", format!("must be between 1 and {MEMBERS_LIMIT}")));
+        }
+        if self.duration.is_zero() {
+            return Err(Invalid::new("duration", "must be longer than zero"));
+        }
+        if let Some(scouting) = &rules.scouting
+            && scouting.scouts > self.members
+        {
+            let reason = format!("cannot ask {} of {} members", scouting.scouts, self.members);
+            return Err(Invalid::new("scouts", reason));
+        }
+        match self.view {
+            View::Random(0) => return Err(Invalid::new("view", "must be `full` or at least 1")),
+            View::Random(n) if n >= self.members => {
+                let reason = format!("{n} others of {} members: that is everybody, say `full`", self.members);
+                return Err(Invalid::new("view", reason));
+            }
+            View::Random(_) | View::Full => {}
+        }
+        for (field, every) in [
+            ("loss-every", self.loss_every),
+            ("crash-every", self.churn.crash_every),
+            ("join-every", self.churn.join_every),
+            ("leave-every", self.churn.leave_every),
+        ] {
+            if every.is_some_and(|every| every.is_zero()) {
+                return Err(Invalid::new(field, "must be longer than zero; leave it out for never"));
+            }
+        }
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaint(change: impl FnOnce(&mut Scenario)) -> &'static str {
+        let mut scenario = Scenario::default();
+        change(&mut scenario);
+        scenario.config(&Rules::guarded()).unwrap_err().field
+    }
+
+    #[test]
+    fn nonsense_is_refused_by_the_name_of_its_field() {
+        assert_eq!(complaint(|s| s.members = 0), "members");
+        assert_eq!(complaint(|s| s.members = usize::MAX), "members");
+        assert_eq!(complaint(|s| s.members = 7), "scouts");
+        assert_eq!(complaint(|s| s.duration = Duration::ZERO), "duration");
+        assert_eq!(complaint(|s| s.slot = Duration::ZERO), "slot");
+        assert_eq!(complaint(|s| s.skip = s.slot), "skip");
+        assert_eq!(complaint(|s| s.capacity = 0), "capacity");
+        assert_eq!(complaint(|s| s.view = View::Random(0)), "view");
+        assert_eq!(complaint(|s| s.view = View::Random(300)), "view");
+        assert_eq!(complaint(|s| s.loss_every = Some(Duration::ZERO)), "loss-every");
+        assert_eq!(complaint(|s| s.churn.join_every = Some(Duration::ZERO)), "join-every");
+    }
+}
