@@ -19,6 +19,7 @@ impl Rng {
     }
 
     /// A generator for one component. It goes its own way: how much the component draws changes nothing elsewhere.
+    #[must_use]
     pub fn child(&mut self) -> Self {
         Self::seeded(self.next_u64())
     }

@@ -160,7 +160,7 @@ mod tests {
             (4_000, "4s"),
             (1_200_000, "20m"),
             (86_400_000, "24h"),
-            (1e9 as u64, "11.57d"),
+            (1_000_000_000, "11.57d"),
         ] {
             assert_eq!(format_duration(Duration::from_millis(millis)), text);
         }

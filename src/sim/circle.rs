@@ -210,14 +210,9 @@ impl Circle {
                 }
             }
             Parcel::Offer { giver, taker } => {
-                if self.is_up(taker) {
-                    let is_open = self.agent(taker).is_some_and(Agent::is_open);
-                    let answer = if is_open {
-                        Parcel::Accept { giver, taker }
-                    } else {
-                        Parcel::Refuse { giver, taker: Some(taker) }
-                    };
-                    self.post(answer, self.scenario.delay);
+                // Who is down and who takes no token now both keep silent.
+                if self.is_up(taker) && self.agent(taker).is_some_and(Agent::is_open) {
+                    self.post(Parcel::Accept { giver, taker }, self.scenario.delay);
                 } else {
                     let rest = GIVE_UP_AFTER.saturating_sub(self.scenario.delay);
                     self.post(Parcel::Refuse { giver, taker: Some(taker) }, rest);
@@ -309,8 +304,11 @@ impl Circle {
             return;
         }
         self.note(member, Trace::Crashed);
+        // The agent is not asked: it is gone, and its token and its pull with it.
         let held = self.agent(member).and_then(Agent::token).map(|token| token.id);
-        self.tell(member, Input::Lost);
+        if self.agent(member).is_some_and(Agent::is_pulling) {
+            self.on_event(member, Event::SlotEnded);
+        }
         if let Some(token) = held {
             self.lose(token, member);
         }

@@ -114,7 +114,7 @@ impl Spread {
 
     /// The longest, in seconds; `None` of nothing.
     pub fn max_s(&self) -> Option<f64> {
-        (self.count() > 0).then(|| self.max.as_secs_f64())
+        (self.count() > 0).then_some(self.max.as_secs_f64())
     }
 }
 

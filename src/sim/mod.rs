@@ -31,7 +31,7 @@ pub enum Simulation {
     /// Agents and their tokens.
     Circle(Box<Circle>),
     /// Members that pull when they like.
-    Uncoordinated(Uncoordinated),
+    Uncoordinated(Box<Uncoordinated>),
 }
 
 impl Simulation {
@@ -39,7 +39,7 @@ impl Simulation {
     pub fn new(scenario: &Scenario, seed: u64) -> Result<Self, Invalid> {
         Ok(match &scenario.coordination {
             Coordination::Agents(rules) => Self::Circle(Box::new(Circle::new(scenario, rules, seed)?)),
-            Coordination::Uncoordinated => Self::Uncoordinated(Uncoordinated::new(scenario, seed)?),
+            Coordination::Uncoordinated => Self::Uncoordinated(Box::new(Uncoordinated::new(scenario, seed)?)),
         })
     }
 

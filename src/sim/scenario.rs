@@ -53,7 +53,7 @@ pub enum View {
 }
 
 /// Members that come and go; each span is the mean time between two such events anywhere in the circle.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Churn {
     /// A random member crashes: it forgets everything, and the token if it holds one.
     pub crash_every: Option<Duration>,
@@ -63,6 +63,18 @@ pub struct Churn {
     pub join_every: Option<Duration>,
     /// A random member leaves in good order, for ever.
     pub leave_every: Option<Duration>,
+}
+
+impl Default for Churn {
+    /// Nobody comes or goes; and who crashes, if crashes are asked for, is back after a minute.
+    fn default() -> Self {
+        Self {
+            crash_every: None,
+            restart_after: Duration::from_secs(60),
+            join_every: None,
+            leave_every: None,
+        }
+    }
 }
 
 impl Default for Scenario {

@@ -116,7 +116,7 @@ impl Views {
         while chosen.len() < count.min(others) {
             match self.present.get(rng.below(self.present.len())) {
                 Some(&candidate) if candidate != member && !chosen.contains(&candidate) => {
-                    chosen.push(candidate)
+                    chosen.push(candidate);
                 }
                 _ => {}
             }

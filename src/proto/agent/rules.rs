@@ -9,8 +9,8 @@ pub struct Rules {
     pub precedence: bool,
     /// Removal of the classic paper: discard a token that was here before if an elder one came in between.
     pub sandwich: bool,
-    /// Whether two tokens that meet at a member become one: the elder stays. In the papers a member that has a token
-    /// takes no other, so they never meet.
+    /// Whether two tokens that meet at a member become one: the elder stays. In the papers a member that uses a
+    /// token takes no other, so they hardly ever meet.
     pub meeting: bool,
     /// Removal by hearsay: discard a token if an elder one was seen anywhere after its birth.
     pub sightings: Option<Sightings>,

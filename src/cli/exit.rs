@@ -1,0 +1,81 @@
+//! Exit codes, all in one table, and which error gives which.
+
+use std::io;
+use std::process::ExitCode;
+
+use stroll::proto::agent::Invalid;
+
+/// What the process says to its parent. The numbers are an interface; scripts rely on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Code {
+    /// Something that no other code names.
+    Other = 1,
+    /// Wrong arguments or settings.
+    Usage = 2,
+    /// A folder is not there.
+    FolderNotFound = 3,
+    /// A file is not there.
+    FileNotFound = 4,
+    /// No room on the disk.
+    DiskFull = 14,
+}
+
+/// Wrong arguments or settings: the message names the field.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct UsageError(pub(super) String);
+
+/// A file or folder that was named is not there.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotFound {
+    /// A file.
+    #[error("{0}: no such file")]
+    File(String),
+    /// A folder.
+    #[error("{0}: no such folder, and it cannot be made")]
+    Folder(String),
+}
+
+pub(super) fn code(error: &anyhow::Error) -> ExitCode {
+    ExitCode::from(classify(error) as u8)
+}
+
+fn classify(error: &anyhow::Error) -> Code {
+    for cause in error.chain() {
+        if cause.is::<UsageError>() || cause.is::<Invalid>() || cause.is::<toml::de::Error>() {
+            return Code::Usage;
+        }
+        match cause.downcast_ref() {
+            Some(NotFound::File(_)) => return Code::FileNotFound,
+            Some(NotFound::Folder(_)) => return Code::FolderNotFound,
+            None => {}
+        }
+        if cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::StorageFull) {
+            return Code::DiskFull;
+        }
+    }
+    Code::Other
+}
+
+/// Whether the reader of our output has gone (`stroll … | head`): nothing to complain about.
+pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|io| io.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_decides_however_deep_it_lies() {
+        let full = anyhow::Error::from(io::Error::from(io::ErrorKind::StorageFull)).context("figures");
+        assert_eq!(classify(&full), Code::DiskFull);
+        let wrong = anyhow::Error::from(Invalid::new("slot", "too short")).context("scenario");
+        assert_eq!(classify(&wrong), Code::Usage);
+        assert_eq!(classify(&anyhow::anyhow!("something else")), Code::Other);
+    }
+}

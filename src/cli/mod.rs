@@ -1,0 +1,85 @@
+//! The command line: arguments, settings, progress, messages; one file or folder per command.
+//!
+//! Arguments become resolved values here, and everything below runs on those. Data goes to stdout, everything meant
+//! for people (progress, messages) to stderr.
+
+mod exit;
+mod progress;
+mod settings;
+mod simulate;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use settings::Settings;
+
+/// Labs that pull from one server, as one polite client.
+///
+/// Many labs pull the same data from one plain FTP or HTTP server and together overload it. With stroll they form a circle
+/// in which one token wanders at random: only the member that holds it pulls, for at most its slot.
+/// This version simulates such circles.
+#[derive(Debug, Parser)]
+#[command(name = "stroll", version, max_term_width = 100, arg_required_else_help = true)]
+struct Cli {
+    /// Settings file [default: stroll.toml in the configuration folder, if there is one]
+    #[arg(long, global = true, value_name = "FILE", env = "STROLL_CONFIG")]
+    config: Option<PathBuf>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Simulate(simulate::Args),
+}
+
+/// Runs the program on the process's arguments.
+pub(crate) fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if exit::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("stroll: {error:#}");
+            exit::code(&error)
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<()> {
+    let settings = Settings::load(cli.config.as_deref())?;
+    match cli.command {
+        Command::Simulate(args) => simulate::run(args, settings.simulate),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_has_an_environment_variable_of_its_name() {
+        fn check(command: &clap::Command) {
+            for arg in command.get_arguments().filter(|arg| !arg.is_positional()) {
+                let name = arg.get_long().expect("every flag has a long form");
+                if matches!(name, "help" | "version") {
+                    continue;
+                }
+                let expected = format!("STROLL_{}", name.to_uppercase().replace('-', "_"));
+                assert_eq!(arg.get_env().and_then(|env| env.to_str()), Some(expected.as_str()), "--{name}");
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
+}

@@ -1,0 +1,44 @@
+//! The settings file: where it is, what it may say. `config/stroll.toml` is its documentation.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use directories::ProjectDirs;
+use serde::Deserialize;
+
+use super::exit::NotFound;
+use super::simulate;
+
+/// What the settings file says. Unknown keys are errors that name the key.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Settings {
+    /// Defaults for `stroll simulate`.
+    pub(super) simulate: simulate::Options,
+}
+
+impl Settings {
+    /// Reads the file that was named, or the one in the configuration folder if there is one.
+    pub(super) fn load(named: Option<&Path>) -> anyhow::Result<Self> {
+        match named {
+            Some(path) => read_toml(path),
+            None => match default_path().filter(|path| path.exists()) {
+                Some(path) => read_toml(&path),
+                None => Ok(Self::default()),
+            },
+        }
+    }
+}
+
+fn default_path() -> Option<PathBuf> {
+    ProjectDirs::from("", "", "stroll").map(|dirs| dirs.config_dir().join("stroll.toml"))
+}
+
+/// Reads a TOML file; the error names the file and, if it is the content, the line.
+pub(super) fn read_toml<T: for<'de> Deserialize<'de>>(path: &Path) -> anyhow::Result<T> {
+    let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => NotFound::File(path.display().to_string()).into(),
+        _ => anyhow::Error::new(error).context(path.display().to_string()),
+    })?;
+    toml::from_str(&text).with_context(|| path.display().to_string())
+}

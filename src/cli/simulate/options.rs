@@ -1,0 +1,460 @@
+//! What can be asked of the simulator, by flags, environment or file, and what follows from it.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
+use stroll::base::units::{deserialize_duration, parse_duration};
+use stroll::proto::agent::Rules;
+use stroll::proto::agent::rules::{Regeneration, Scouting};
+use stroll::sim::{Churn, Coordination, Scenario, View};
+
+use crate::cli::exit::UsageError;
+
+/// The options of `simulate`, each of which may be left open. One struct serves flags, scenario files and settings, so
+/// that they cannot differ.
+#[derive(Clone, Debug, Default, PartialEq, Args, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(in crate::cli) struct Options {
+    /// Which rules: one, several with commas, or all [default: all]
+    #[arg(long, value_enum, value_delimiter = ',', env = "STROLL_RULES")]
+    #[serde(deserialize_with = "one_or_many")]
+    rules: Option<Vec<RuleName>>,
+
+    /// Switch off a part of the guarded rules, to see its effect
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PART", env = "STROLL_WITHOUT")]
+    #[serde(deserialize_with = "one_or_many")]
+    without: Option<Vec<Part>>,
+
+    /// Members at the start [default: 300]
+    #[arg(long, value_name = "N", env = "STROLL_MEMBERS")]
+    members: Option<usize>,
+
+    /// N_max: the members for which the circle is laid out [default: 300]
+    #[arg(long, value_name = "N", env = "STROLL_CAPACITY")]
+    capacity: Option<u32>,
+
+    /// Δ_op: how long one visit of the token lets a member pull [default: 4s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_SLOT")]
+    #[serde(deserialize_with = "deserialize_duration")]
+    slot: Option<Duration>,
+
+    /// Δ_skip: how long the token rests where no slot is due [default: 100ms]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_SKIP")]
+    #[serde(deserialize_with = "deserialize_duration")]
+    skip: Option<Duration>,
+
+    /// Virtual time of one run; a bare number is in seconds, here and everywhere [default: 1e5]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_DURATION")]
+    #[serde(deserialize_with = "deserialize_duration")]
+    duration: Option<Duration>,
+
+    /// Every so often the next handoff loses its token [default: never]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_LOSS_EVERY")]
+    #[serde(deserialize_with = "deserialize_duration")]
+    loss_every: Option<Duration>,
+
+    /// How long a message takes [default: 0]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_DELAY")]
+    #[serde(deserialize_with = "deserialize_duration")]
+    delay: Option<Duration>,
+
+    /// d: how many members the holder asks before it hands off (guarded) [default: 8]
+    #[arg(long, value_name = "N", env = "STROLL_SCOUTS")]
+    scouts: Option<usize>,
+
+    /// Whom a member knows: `full` for everybody, or how many others, drawn at random [default: full]
+    #[arg(long, value_name = "full|N", env = "STROLL_VIEW")]
+    view: Option<ViewOption>,
+
+    /// Mean time between crashes of a random member, which forgets everything [default: never]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_CRASH_EVERY")]
+    #[serde(deserialize_with = "deserialize_duration")]
+    crash_every: Option<Duration>,
+
+    /// How long a crashed member stays away [default: 1m]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_RESTART_AFTER")]
+    #[serde(deserialize_with = "deserialize_duration")]
+    restart_after: Option<Duration>,
+
+    /// Mean time between two members joining [default: never]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_JOIN_EVERY")]
+    #[serde(deserialize_with = "deserialize_duration")]
+    join_every: Option<Duration>,
+
+    /// Mean time between two members leaving [default: never]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_LEAVE_EVERY")]
+    #[serde(deserialize_with = "deserialize_duration")]
+    leave_every: Option<Duration>,
+
+    /// How far wall clocks are off, at most, either way [default: 0]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_CLOCK_SKEW")]
+    #[serde(deserialize_with = "deserialize_duration")]
+    clock_skew: Option<Duration>,
+
+    /// Runs, each with the next seed; they are done in parallel and summed up [default: 1]
+    #[arg(long, value_name = "N", env = "STROLL_RUNS")]
+    runs: Option<u32>,
+
+    /// Seed of the first run: the same seed gives the same result [default: 1]
+    #[arg(long, value_name = "N", env = "STROLL_SEED")]
+    seed: Option<u64>,
+}
+
+/// A set of rules by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RuleName {
+    /// Everybody pulls when it likes: the papers' benchmark
+    Uncoordinated,
+    /// The Wandering Token, 2007: Δ_max timeout, removal by precedence
+    Early,
+    /// The Wandering Token, 2009: Poisson regeneration, sandwich removal
+    Classic,
+    /// Ours: classic with scouting, sightings and custody
+    Guarded,
+    /// These four, side by side
+    All,
+}
+
+/// A part of the guarded rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Part {
+    /// The holder asks around and hands off to whom waited longest
+    Scouting,
+    /// A token is removed when an elder one was seen after its birth
+    Sightings,
+    /// Who handed a token off watches over it until it is handed on
+    Custody,
+    /// The last resort waits by the member's own measure
+    Stretch,
+    /// Two tokens that meet at a member become one
+    Meeting,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "NumberOrText")]
+struct ViewOption(View);
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected `full` or a number of members")]
+enum NumberOrText {
+    Number(usize),
+    Text(String),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a name, or a list of names, that `stroll simulate --help` shows")]
+enum OneOrMany<T> {
+    One(T),
+    Many(Vec<T>),
+}
+
+fn one_or_many<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(
+    input: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    Ok(Some(match OneOrMany::deserialize(input)? {
+        OneOrMany::One(one) => vec![one],
+        OneOrMany::Many(many) => many,
+    }))
+}
+
+impl FromStr for ViewOption {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "full" {
+            return Ok(Self(View::Full));
+        }
+        let count =
+            text.parse().map_err(|_| format!("`{text}` is neither `full` nor a number of members"))?;
+        Ok(Self(View::Random(count)))
+    }
+}
+
+impl TryFrom<NumberOrText> for ViewOption {
+    type Error = String;
+
+    fn try_from(value: NumberOrText) -> Result<Self, String> {
+        match value {
+            NumberOrText::Number(count) => Ok(Self(View::Random(count))),
+            NumberOrText::Text(text) => text.parse(),
+        }
+    }
+}
+
+/// Everything decided: what is run, and how often.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Plan {
+    pub(super) rule_sets: Vec<RuleSet>,
+    pub(super) runs: u32,
+    pub(super) seed: u64,
+}
+
+/// One set of rules and the circle that follows it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct RuleSet {
+    pub(super) name: String,
+    pub(super) scenario: Scenario,
+}
+
+impl Options {
+    /// These options, and where they leave something open, those.
+    pub(super) fn or(self, those: Self) -> Self {
+        Self {
+            rules: self.rules.or(those.rules),
+            without: self.without.or(those.without),
+            members: self.members.or(those.members),
+            capacity: self.capacity.or(those.capacity),
+            slot: self.slot.or(those.slot),
+            skip: self.skip.or(those.skip),
+            duration: self.duration.or(those.duration),
+            loss_every: self.loss_every.or(those.loss_every),
+            delay: self.delay.or(those.delay),
+            scouts: self.scouts.or(those.scouts),
+            view: self.view.or(those.view),
+            crash_every: self.crash_every.or(those.crash_every),
+            restart_after: self.restart_after.or(those.restart_after),
+            join_every: self.join_every.or(those.join_every),
+            leave_every: self.leave_every.or(those.leave_every),
+            clock_skew: self.clock_skew.or(those.clock_skew),
+            runs: self.runs.or(those.runs),
+            seed: self.seed.or(those.seed),
+        }
+    }
+
+    /// Fills in the defaults and checks that all of it makes sense.
+    pub(super) fn resolve(self) -> anyhow::Result<Plan> {
+        let runs = self.runs.unwrap_or(1);
+        if runs == 0 {
+            return Err(UsageError("runs: must be at least 1".into()).into());
+        }
+        let base = self.scenario();
+        let rule_sets: Vec<RuleSet> = self
+            .rule_names()?
+            .into_iter()
+            .map(|name| self.rule_set(name, &base))
+            .collect::<Result<_, _>>()?;
+        for rules in &rule_sets {
+            rules.check()?;
+        }
+        Ok(Plan { rule_sets, runs, seed: self.seed.unwrap_or(1) })
+    }
+
+    fn scenario(&self) -> Scenario {
+        let usual = Scenario::default();
+        Scenario {
+            coordination: Coordination::Uncoordinated,
+            members: self.members.unwrap_or(usual.members),
+            capacity: self.capacity.unwrap_or(usual.capacity),
+            slot: self.slot.unwrap_or(usual.slot),
+            skip: self.skip.unwrap_or(usual.skip),
+            duration: self.duration.unwrap_or(usual.duration),
+            loss_every: self.loss_every,
+            delay: self.delay.unwrap_or(usual.delay),
+            view: self.view.map_or(usual.view, |view| view.0),
+            churn: Churn {
+                crash_every: self.crash_every,
+                restart_after: self.restart_after.unwrap_or(usual.churn.restart_after),
+                join_every: self.join_every,
+                leave_every: self.leave_every,
+            },
+            clock_skew: self.clock_skew.unwrap_or(usual.clock_skew),
+        }
+    }
+
+    fn rule_names(&self) -> Result<Vec<RuleName>, UsageError> {
+        let asked = self.rules.clone().unwrap_or_else(|| vec![RuleName::All]);
+        let mut names = Vec::new();
+        for name in asked {
+            match name {
+                RuleName::All => names.extend([
+                    RuleName::Uncoordinated,
+                    RuleName::Early,
+                    RuleName::Classic,
+                    RuleName::Guarded,
+                ]),
+                one => names.push(one),
+            }
+        }
+        if names.is_empty() {
+            return Err(UsageError("rules: at least one set of rules is needed".into()));
+        }
+        let is_plain = self.without.as_ref().is_none_or(Vec::is_empty);
+        if !is_plain && !names.contains(&RuleName::Guarded) {
+            return Err(UsageError(
+                "without: only the guarded rules have parts; add `--rules guarded`".into(),
+            ));
+        }
+        Ok(names)
+    }
+
+    fn rule_set(&self, name: RuleName, base: &Scenario) -> Result<RuleSet, UsageError> {
+        let (label, coordination) = match name {
+            RuleName::Uncoordinated => ("uncoordinated".to_owned(), Coordination::Uncoordinated),
+            RuleName::Early => ("early".to_owned(), Coordination::Agents(Rules::early())),
+            RuleName::Classic => ("classic".to_owned(), Coordination::Agents(Rules::classic())),
+            RuleName::Guarded | RuleName::All => {
+                let (label, rules) = self.guarded(base.members)?;
+                (label, Coordination::Agents(rules))
+            }
+        };
+        Ok(RuleSet { name: label, scenario: Scenario { coordination, ..base.clone() } })
+    }
+
+    fn guarded(&self, members: usize) -> Result<(String, Rules), UsageError> {
+        let mut rules = Rules::guarded();
+        let mut label = "guarded".to_owned();
+        let usual = Scouting::default();
+        // Asking eight is the habit; in a circle of three it is everybody.
+        let scouts = self.scouts.unwrap_or_else(|| usual.scouts.min(members.saturating_sub(1).max(1)));
+        if scouts == 0 {
+            return Err(UsageError(
+                "scouts: must be at least 1; `--without scouting` switches it off".into(),
+            ));
+        }
+        rules.scouting = Some(Scouting { scouts, ..usual });
+        for (index, part) in self.without.iter().flatten().enumerate() {
+            label.push_str(if index == 0 { " without " } else { ", " });
+            label.push_str(match part {
+                Part::Scouting => {
+                    rules.scouting = None;
+                    "scouting"
+                }
+                Part::Sightings => {
+                    rules.sightings = None;
+                    "sightings"
+                }
+                Part::Custody => {
+                    rules.custody = None;
+                    "custody"
+                }
+                Part::Stretch => {
+                    rules.regeneration = Regeneration::Poisson;
+                    "stretch"
+                }
+                Part::Meeting => {
+                    rules.meeting = false;
+                    "meeting"
+                }
+            });
+        }
+        Ok((label, rules))
+    }
+}
+
+impl RuleSet {
+    fn check(&self) -> anyhow::Result<()> {
+        match &self.scenario.coordination {
+            Coordination::Agents(rules) => self.scenario.config(rules)?,
+            Coordination::Uncoordinated => self.scenario.config(&Rules::classic())?,
+        };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn options(toml: &str) -> Options {
+        toml::from_str(toml).unwrap()
+    }
+
+    fn complaint(toml: &str) -> String {
+        match toml::from_str::<Options>(toml) {
+            Err(error) => error.to_string(),
+            Ok(options) => options.resolve().unwrap_err().to_string(),
+        }
+    }
+
+    #[test]
+    fn the_first_source_that_says_something_wins() {
+        let merged = options("members = 10").or(options("members = 20\nslot = '2s'")).or(options("slot = 9"));
+        assert_eq!(merged, options("members = 10\nslot = '2s'"));
+    }
+
+    #[test]
+    fn every_option_can_be_merged() {
+        let all = options(
+            "rules = 'all'\nwithout = ['custody']\nmembers = 1\ncapacity = 1\nslot = 1\nskip = 1\nduration = 1
+             loss_every = 1\ndelay = 1\nscouts = 1\nview = 'full'\ncrash_every = 1\nrestart_after = 1\njoin_every = 1
+             leave_every = 1\nclock_skew = 1\nruns = 1\nseed = 1",
+        );
+        assert_eq!(Options::default().or(all.clone()), all);
+        assert_eq!(all.clone().or(Options::default()), all);
+        assert!(!format!("{all:?}").contains("None"), "the list above is complete");
+    }
+
+    #[test]
+    fn without_anything_it_is_the_case_study_with_all_rules() {
+        let plan = Options::default().resolve().unwrap();
+        let names: Vec<_> = plan.rule_sets.iter().map(|rules| rules.name.as_str()).collect();
+        assert_eq!(names, ["uncoordinated", "early", "classic", "guarded"]);
+        assert_eq!(plan.rule_sets.last().unwrap().scenario, Scenario::default());
+    }
+
+    #[test]
+    fn guarded_without_all_its_parts_is_classic() {
+        let plan = options(
+            "rules = ['guarded', 'classic']
+                            without = ['scouting', 'sightings', 'custody', 'stretch', 'meeting']",
+        );
+        let plan = plan.resolve().unwrap();
+        assert_eq!(plan.rule_sets[0].scenario, plan.rule_sets[1].scenario);
+        assert_eq!(plan.rule_sets[0].name, "guarded without scouting, sightings, custody, stretch, meeting");
+    }
+
+    #[test]
+    fn nonsense_is_refused_by_the_name_of_its_field() {
+        for (toml, word) in [
+            ("runs = 0", "runs"),
+            ("slot = '0s'", "slot"),
+            ("slot = '1s'\nskip = '1s'", "skip"),
+            ("capacity = 0", "capacity"),
+            ("members = 0", "members"),
+            ("members = 20\nscouts = 21", "scouts"),
+            ("scouts = 0", "scouts"),
+            ("view = 0", "view"),
+            ("view = 'some'", "full"),
+            ("rules = 'classic'\nwithout = 'custody'", "without"),
+            ("rules = []", "rules"),
+            ("rules = 'anarchy'", "names"),
+            ("slots = '4s'", "slots"),
+            ("slot = '4 furlongs'", "furlongs"),
+            ("slot = -1", "range"),
+        ] {
+            assert!(complaint(toml).contains(word), "{toml}: {}", complaint(toml));
+        }
+    }
+
+    #[test]
+    fn a_small_circle_scouts_everybody() {
+        let plan = options("rules = 'guarded'\nmembers = 3").resolve().unwrap();
+        let Coordination::Agents(rules) = &plan.rule_sets[0].scenario.coordination else { panic!("agents") };
+        assert_eq!(rules.scouting.as_ref().unwrap().scouts, 2);
+    }
+
+    #[test]
+    fn the_commented_settings_are_the_defaults_and_name_every_option() {
+        #[derive(clap::Parser)]
+        struct Flags {
+            #[command(flatten)]
+            _options: Options,
+        }
+
+        let text = include_str!("../../../config/stroll.toml");
+        let settings: crate::cli::settings::Settings = toml::from_str(text).unwrap();
+        assert_eq!(settings.simulate.resolve().unwrap(), Options::default().resolve().unwrap());
+        for flag in Flags::command().get_arguments().filter_map(clap::Arg::get_long) {
+            if flag != "help" {
+                let key = flag.replace('-', "_");
+                assert!(text.contains(&format!("{key} = ")), "config/stroll.toml does not mention {key}");
+            }
+        }
+    }
+}

@@ -1,0 +1,504 @@
+//! The machine itself: one agent, its token if it has one, and its reactions.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::{MemberId, Rng, Session, Time, TokenId};
+
+use super::config::Config;
+use super::custody::{Custody, Due};
+use super::history::History;
+use super::nouns::{Event, Input, Message, Origin, Output, Spurious, Token};
+use super::regeneration::Timer;
+use super::routing::Candidates;
+use super::sightings::{Hearsay, Sighting, Sightings};
+
+/// A token that is here.
+#[derive(Clone, Debug)]
+struct Hold {
+    token: Token,
+    since: Time,
+    /// Who watches over it: whoever handed it to us. `None` if it was made here.
+    from: Option<MemberId>,
+    /// The end of the slot, while one runs.
+    slot: Option<Time>,
+    stage: Stage,
+    candidates: Candidates,
+}
+
+/// How far the visit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The slot runs, or the token rests, until it is to be offered.
+    Kept { until: Time },
+    /// It has rested, but nobody has answered the scouts yet.
+    AwaitingReports { until: Time },
+    /// A handoff is under way.
+    Offered,
+}
+
+impl Hold {
+    fn born(&self) -> Time {
+        self.since - self.token.age
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let stage = match self.stage {
+            Stage::Kept { until } | Stage::AwaitingReports { until } => Some(until),
+            Stage::Offered => None,
+        };
+        [stage, self.slot].into_iter().flatten().min()
+    }
+}
+
+/// The machine. [The module's page](super) says what it does; [`Input`] and [`Output`] how it is driven.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    me: MemberId,
+    config: Arc<Config>,
+    rng: Rng,
+    /// What to add to `now` to get the wall clock, in milliseconds since 1970.
+    wall_offset_ms: i64,
+    has_work: bool,
+    /// The last slot: when it began, and which token gave it.
+    last_slot: Option<(Time, TokenId)>,
+    history: History,
+    sightings: Sightings,
+    timer: Timer,
+    // Boxed, because at any moment all but one member of a circle have neither.
+    hold: Option<Box<Hold>>,
+    custody: Option<Box<Custody>>,
+    outputs: VecDeque<Output>,
+}
+
+impl Agent {
+    /// A member that starts now, without a token. `wall_offset_ms` added to `now` is the wall clock, as far as this
+    /// member knows it; it only goes into the names of tokens.
+    pub fn new(me: MemberId, config: Arc<Config>, mut rng: Rng, wall_offset_ms: i64, now: Time) -> Self {
+        let timer = Timer::new(&config, &mut rng, now);
+        Self {
+            me,
+            config,
+            rng,
+            wall_offset_ms,
+            has_work: false,
+            last_slot: None,
+            history: History::default(),
+            sightings: Sightings::default(),
+            timer,
+            hold: None,
+            custody: None,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// The one way in: one input, then drain the outputs.
+    ///
+    /// # Panics
+    /// If outputs of the last call were left behind: that is a bug of the driver.
+    pub fn handle(&mut self, input: Input, now: Time) {
+        assert!(self.outputs.is_empty(), "drain the agent's outputs before its next input");
+        match input {
+            Input::Wake => {}
+            Input::Arrived { token, from } => self.on_arrived(token, from, now),
+            Input::Accepted { to, session } => self.on_accepted(to, session, now),
+            Input::Confirmed { token, session } => self.on_confirmed(token, session),
+            Input::Unreachable { member } => self.on_unreachable(member, now),
+            Input::Lost => self.on_lost(now),
+            Input::Received { from, message } => self.on_message(from, &message, now),
+            Input::Work(has_work) => self.on_work(has_work, now),
+        }
+        self.run_deadlines(now);
+    }
+
+    /// The next thing to be done, until there is none.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When the agent wants to be woken.
+    pub fn next_deadline(&self) -> Time {
+        let idle = || self.hold.is_none().then(|| self.timer.deadline());
+        let hold = self.hold.as_ref().and_then(|hold| hold.deadline());
+        let custody = self.custody.as_ref().map(|custody| custody.due());
+        [hold, custody, idle()].into_iter().flatten().min().unwrap_or(Time::ZERO + Duration::MAX)
+    }
+
+    /// Makes the circle's first token: what a founder does once, and nobody after.
+    ///
+    /// # Panics
+    /// As [`handle`](Self::handle).
+    pub fn found(&mut self, now: Time) {
+        assert!(self.outputs.is_empty(), "drain the agent's outputs before its next input");
+        if self.hold.is_none() {
+            self.generate(Origin::Founded, now);
+        }
+    }
+
+    /// What a scout of this member says now.
+    pub fn scout(&self, now: Time) -> Message {
+        Message::Scout { hearsay: self.hearsay(now) }
+    }
+
+    /// The token that is here.
+    pub fn token(&self) -> Option<&Token> {
+        self.hold.as_ref().map(|hold| &hold.token)
+    }
+
+    /// Whether a token that is offered now would be taken. Where tokens do not meet, who has one takes no other,
+    /// unless it is about to hand its own off: or two members with a token each would wait for each other for ever.
+    pub fn is_open(&self) -> bool {
+        self.config.rules.meeting || self.hold.as_ref().is_none_or(|hold| hold.stage == Stage::Offered)
+    }
+
+    /// Whether a slot runs.
+    pub fn is_pulling(&self) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.slot.is_some())
+    }
+
+    // --- what happens -----------------------------------------------------------------------------------------
+
+    fn on_arrived(&mut self, token: Token, from: MemberId, now: Time) {
+        if self.hold.as_ref().is_some_and(|hold| hold.token.id == token.id) {
+            return; // the handoff never gives one token twice
+        }
+        let id = token.id;
+        if self.custody.as_ref().is_some_and(|custody| custody.token == id && custody.session < token.session)
+        {
+            self.custody = None;
+        }
+        let because = self.spurious_on_arrival(&token, now);
+        self.history.note(id, token.session);
+        self.sightings.saw(id, token.session, now);
+        let elder_here = self.hold.as_ref().is_some_and(|hold| hold.token.id.is_elder_than(&id));
+        if let Some(because) = because.or(elder_here.then_some(Spurious::Met)) {
+            self.emit(Event::Discarded { token: id, because });
+            self.send_release(from, id, token.session);
+            return;
+        }
+        if self.hold.is_some() {
+            self.discard(Spurious::Met);
+        }
+        self.timer.visited(&self.config, &mut self.rng, now);
+        self.emit(Event::Visited { token: id });
+        self.begin_visit(token, Some(from), now);
+    }
+
+    fn on_accepted(&mut self, to: MemberId, session: Session, now: Time) {
+        // Without a token here, or without an offer, there is nothing to pass: it was discarded meanwhile.
+        let Some(hold) = self.hold.take_if(|hold| hold.stage == Stage::Offered) else { return };
+        let Hold { token, since, from, slot, .. } = *hold;
+        if slot.is_some() {
+            self.emit(Event::SlotEnded);
+        }
+        let passed = Token { id: token.id, session, age: token.age + now.since(since) };
+        self.sightings.saw(token.id, session, now);
+        self.timer.news(&self.config, &mut self.rng, now);
+        if let Some(rules) = &self.config.rules.custody {
+            let predecessor = from.map(|member| (member, token.session));
+            let custody = Custody::new(token.id, session, to, predecessor, rules, &self.config, now);
+            self.custody = Some(Box::new(custody));
+        }
+        self.outputs.push_back(Output::Pass { to, token: passed });
+    }
+
+    fn on_confirmed(&mut self, token: TokenId, session: Session) {
+        let Some(custody) = &mut self.custody else { return };
+        if (custody.token, custody.session) != (token, session) {
+            return;
+        }
+        let taker = custody.taker;
+        if let Some((member, session)) = custody.predecessor.take()
+            && member != taker
+        {
+            self.send_release(member, token, session);
+        }
+    }
+
+    fn on_unreachable(&mut self, member: Option<MemberId>, now: Time) {
+        let Some(hold) = &mut self.hold else { return };
+        if hold.stage != Stage::Offered {
+            return;
+        }
+        if let Some(member) = member {
+            hold.candidates.drop_unreachable(member);
+            self.offer();
+        } else if hold.slot.is_none() {
+            self.visit_again(now);
+        } else {
+            hold.stage = Stage::Kept { until: now + self.config.skip };
+        }
+    }
+
+    fn on_lost(&mut self, now: Time) {
+        let Some(hold) = self.hold.take() else { return };
+        self.timer.news(&self.config, &mut self.rng, now);
+        if hold.slot.is_some() {
+            self.emit(Event::SlotEnded);
+        }
+        // Forgotten, so that we do not tell our custodian that it was handed on.
+        self.history.forget(hold.token.id);
+    }
+
+    fn on_work(&mut self, has_work: bool, now: Time) {
+        self.has_work = has_work;
+        if has_work {
+            return;
+        }
+        let Some(hold) = self.hold.as_mut().filter(|hold| hold.slot.is_some()) else { return };
+        hold.slot = None;
+        if let Stage::Kept { until } = &mut hold.stage {
+            *until = now;
+        }
+        self.emit(Event::SlotEnded);
+    }
+
+    fn on_message(&mut self, from: MemberId, message: &Message, now: Time) {
+        match *message {
+            Message::Scout { ref hearsay } => {
+                self.hear(hearsay, now);
+                let waited = self.last_slot.map(|(began, _)| now.since(began));
+                let hearsay = self.hearsay(now);
+                self.send(from, Message::Report { waited, has_work: self.has_work, hearsay });
+            }
+            Message::Report { waited, has_work, ref hearsay } => {
+                self.hear(hearsay, now);
+                self.on_report(from, waited, has_work, now);
+            }
+            Message::Release { token, session } | Message::Passed { token, session } => {
+                self.custody.take_if(|custody| custody.concerns(from, token, session));
+            }
+            Message::Check { token, session } => self.on_check(from, token, session),
+            Message::Holding { token, session } => {
+                if let (Some(custody), Some(rules)) = (&mut self.custody, &self.config.rules.custody)
+                    && custody.concerns(from, token, session)
+                {
+                    custody.prolong(rules, &self.config, now);
+                }
+            }
+        }
+    }
+
+    fn on_report(&mut self, from: MemberId, waited: Option<Duration>, has_work: bool, now: Time) {
+        let (Some(hold), Some(rules)) = (&mut self.hold, &self.config.rules.scouting) else { return };
+        hold.candidates.add(from, has_work, waited, rules.scouts, now);
+        match (hold.stage, hold.slot) {
+            (Stage::AwaitingReports { .. }, _) => hold.stage = Stage::Kept { until: now },
+            // The Move leaves one round trip before the slot's end, so that the Ack comes just when it ends.
+            (Stage::Kept { .. }, Some(end)) => {
+                hold.stage = Stage::Kept { until: end - hold.candidates.round_trip() };
+            }
+            _ => {}
+        }
+    }
+
+    fn on_check(&mut self, from: MemberId, token: TokenId, session: Session) {
+        let holds =
+            self.hold.as_ref().is_some_and(|hold| hold.token.id == token && hold.token.session >= session);
+        if holds {
+            self.send(from, Message::Holding { token, session });
+        } else if self.history.had(token, session) {
+            self.send(from, Message::Passed { token, session });
+        }
+    }
+
+    // --- what time does ---------------------------------------------------------------------------------------
+
+    fn run_deadlines(&mut self, now: Time) {
+        self.end_slot_when_over(now);
+        self.offer_when_due(now);
+        self.check_custody_when_due(now);
+        if self.hold.is_none() && self.timer.deadline() <= now {
+            self.generate(Origin::NoNews, now);
+        }
+    }
+
+    fn end_slot_when_over(&mut self, now: Time) {
+        let Some(hold) = &mut self.hold else { return };
+        if hold.slot.take_if(|end| *end <= now).is_some() {
+            self.emit(Event::SlotEnded);
+        }
+    }
+
+    fn offer_when_due(&mut self, now: Time) {
+        let Some(hold) = &mut self.hold else { return };
+        match hold.stage {
+            Stage::Kept { until } if until <= now => {
+                let patience = self.config.rules.scouting.as_ref().map(|rules| hold.since + rules.patience);
+                match patience {
+                    Some(until) if hold.candidates.best().is_none() && until > now => {
+                        hold.stage = Stage::AwaitingReports { until };
+                    }
+                    _ => self.offer(),
+                }
+            }
+            Stage::AwaitingReports { until } if until <= now => self.offer(),
+            _ => {}
+        }
+    }
+
+    fn check_custody_when_due(&mut self, now: Time) {
+        let (Some(custody), Some(rules)) = (&mut self.custody, &self.config.rules.custody) else { return };
+        if custody.due() > now {
+            return;
+        }
+        let (to, token, session) = (custody.taker, custody.token, custody.session);
+        match custody.fall_due(rules, now) {
+            Due::Check => self.send(to, Message::Check { token, session }),
+            Due::Regenerate => {
+                self.custody = None;
+                // With another token here the circle is not without one.
+                if self.hold.is_none() {
+                    self.generate(Origin::CustodyUnanswered, now);
+                }
+            }
+        }
+    }
+
+    // --- what it does -----------------------------------------------------------------------------------------
+
+    fn spurious_on_arrival(&self, token: &Token, now: Time) -> Option<Spurious> {
+        let rules = &self.config.rules;
+        let preceded = || {
+            self.last_slot.is_some_and(|(began, by)| {
+                by.is_elder_than(&token.id) && now.since(began) < self.config.min_interval()
+            })
+        };
+        if token.session.next().is_none() {
+            Some(Spurious::WornOut)
+        } else if rules.precedence && preceded() {
+            Some(Spurious::Preceded)
+        } else if rules.sandwich && self.history.is_sandwiched(token.id) {
+            Some(Spurious::Sandwiched)
+        } else if self.elder_was_seen(token.id, now - token.age, now) {
+            Some(Spurious::ElderSeen)
+        } else {
+            None
+        }
+    }
+
+    fn elder_was_seen(&self, token: TokenId, born: Time, now: Time) -> bool {
+        self.config.rules.sightings.as_ref().is_some_and(|rules| {
+            let horizon = self.timer.horizon(&self.config);
+            self.sightings.elder_seen_since(token, born, horizon, rules, now).is_some()
+        })
+    }
+
+    /// A slot if one is due and there is something to pull, a rest if not; and meanwhile the scouts go out.
+    fn begin_visit(&mut self, token: Token, from: Option<MemberId>, now: Time) {
+        let id = token.id;
+        let is_due = self.last_slot.is_none_or(|(began, _)| now.since(began) > self.config.min_interval());
+        let slot = (is_due && self.has_work).then(|| now + self.config.slot);
+        let until = slot.unwrap_or(now + self.config.skip);
+        let mut candidates = Candidates::default();
+        if let Some(rules) = &self.config.rules.scouting {
+            candidates.ask(now);
+            self.outputs.push_back(Output::Scout { count: rules.scouts });
+        }
+        self.emit(match slot {
+            Some(until) => Event::SlotBegan { token: id, until },
+            None => Event::Skipped,
+        });
+        if slot.is_some() {
+            self.last_slot = Some((now, id));
+        }
+        let hold = Hold { token, since: now, from, slot, stage: Stage::Kept { until }, candidates };
+        self.hold = Some(Box::new(hold));
+    }
+
+    /// There is nobody else: the token stays, and it is as if it had come back.
+    fn visit_again(&mut self, now: Time) {
+        let Some(hold) = self.hold.take() else { return };
+        let Hold { mut token, since, .. } = *hold;
+        token.age += now.since(since);
+        self.timer.visited(&self.config, &mut self.rng, now);
+        self.emit(Event::Visited { token: token.id });
+        self.begin_visit(token, None, now);
+        if let Some(hold) = self.hold.as_mut().filter(|hold| hold.slot.is_none()) {
+            hold.stage = Stage::Kept { until: now + self.config.slot };
+        }
+    }
+
+    fn offer(&mut self) {
+        let Some(hold) = &mut self.hold else { return };
+        hold.stage = Stage::Offered;
+        self.outputs.push_back(Output::Offer { to: hold.candidates.best() });
+    }
+
+    fn generate(&mut self, because: Origin, now: Time) {
+        let since_origin_ms = now.as_nanos() / 1_000_000;
+        let wall_ms = self.wall_offset_ms.saturating_add(since_origin_ms);
+        let created_ms = u64::try_from(wall_ms).unwrap_or(0);
+        let id = TokenId { created_ms, generator: self.me, random: self.rng.next_u64() };
+        let token = Token { id, session: Session(0), age: Duration::ZERO };
+        self.history.note(id, token.session);
+        self.sightings.saw(id, token.session, now);
+        self.timer.regenerated(&self.config, &mut self.rng, now);
+        self.emit(Event::Generated { token: id, because });
+        self.emit(Event::Visited { token: id });
+        self.begin_visit(token, None, now);
+    }
+
+    /// Ends the token that is here.
+    fn discard(&mut self, because: Spurious) {
+        let Some(hold) = self.hold.take() else { return };
+        if hold.slot.is_some() {
+            self.emit(Event::SlotEnded);
+        }
+        self.emit(Event::Discarded { token: hold.token.id, because });
+        if let Some(from) = hold.from {
+            self.send_release(from, hold.token.id, hold.token.session);
+        }
+    }
+
+    fn hear(&mut self, hearsay: &Hearsay, now: Time) {
+        let Some(rules) = &self.config.rules.sightings else { return };
+        for &sighting in hearsay.iter().flatten() {
+            if let Some(at) = self.sightings.heard(sighting, rules, now) {
+                self.timer.news(&self.config, &mut self.rng, at);
+            }
+            // Accepted in a later session than ours: it was handed on, even if the release was lost.
+            let Sighting { token, session, .. } = sighting;
+            self.custody.take_if(|custody| custody.token == token && custody.session < session);
+        }
+        if let Some(hold) = &self.hold
+            && self.elder_was_seen(hold.token.id, hold.born(), now)
+        {
+            self.discard(Spurious::ElderSeen);
+        }
+    }
+
+    fn hearsay(&self, now: Time) -> Hearsay {
+        if self.config.rules.sightings.is_none() {
+            return Hearsay::default();
+        }
+        let mut sightings = self.sightings.clone();
+        if let Some(hold) = &self.hold {
+            sightings.saw(hold.token.id, hold.token.session, now);
+        }
+        sightings.tell(now)
+    }
+
+    fn send_release(&mut self, to: MemberId, token: TokenId, session: Session) {
+        if self.config.rules.custody.is_some() {
+            self.send(to, Message::Release { token, session });
+        }
+    }
+
+    fn send(&mut self, to: MemberId, message: Message) {
+        self.outputs.push_back(Output::Send { to, message });
+    }
+
+    fn emit(&mut self, event: Event) {
+        self.outputs.push_back(Output::Event(event));
+    }
+}
+
+#[cfg(test)]
+impl Agent {
+    /// How many tokens it remembers.
+    pub(super) fn remembered(&self) -> usize {
+        self.history.len()
+    }
+}

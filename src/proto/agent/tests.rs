@@ -1,0 +1,737 @@
+//! Each rule by itself, on the machine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::base::{MemberId, Rng, Session, Time, TokenId};
+
+const SLOT: u64 = 4;
+const MIN_INTERVAL: u64 = 600;
+
+fn member(n: u8) -> MemberId {
+    MemberId::from_bytes([n; 16])
+}
+
+const ME: u8 = 0;
+
+/// A token created at this moment by somebody else; the smaller the elder.
+fn token_id(created_ms: u64) -> TokenId {
+    TokenId { created_ms, generator: member(99), random: 0 }
+}
+
+fn token(created_ms: u64, session: u64, age_s: u64) -> Token {
+    Token { id: token_id(created_ms), session: Session(session), age: Duration::from_secs(age_s) }
+}
+
+/// An agent, the time, and what it said last.
+struct Bench {
+    agent: Agent,
+    now: Time,
+    said: Vec<Output>,
+}
+
+impl Bench {
+    /// A member of the case study's circle, with something to pull.
+    fn new(rules: Rules) -> Self {
+        let config = Config::new(Duration::from_secs(SLOT), Duration::from_millis(100), 300, rules).unwrap();
+        let agent = Agent::new(member(ME), Arc::new(config), Rng::seeded(1), 1_000_000, Time::ZERO);
+        let mut bench = Self { agent, now: Time::ZERO, said: Vec::new() };
+        bench.tell(Input::Work(true));
+        bench
+    }
+
+    fn tell(&mut self, input: Input) -> &mut Self {
+        self.agent.handle(input, self.now);
+        self.said = std::iter::from_fn(|| self.agent.poll_output()).collect();
+        self
+    }
+
+    fn at(&mut self, seconds: f64) -> &mut Self {
+        self.now = Time::ZERO + Duration::from_secs_f64(seconds);
+        self
+    }
+
+    fn wake_at(&mut self, seconds: f64) -> &mut Self {
+        self.at(seconds).tell(Input::Wake)
+    }
+
+    fn arrives(&mut self, token: Token, from: u8) -> &mut Self {
+        self.tell(Input::Arrived { token, from: member(from) })
+    }
+
+    fn hears(&mut self, from: u8, message: Message) -> &mut Self {
+        self.tell(Input::Received { from: member(from), message })
+    }
+
+    fn reports(&mut self, from: u8, waited_s: u64) -> &mut Self {
+        let waited = Some(Duration::from_secs(waited_s));
+        self.hears(from, Message::Report { waited, has_work: true, hearsay: Hearsay::default() })
+    }
+
+    /// Rests or pulls as long as it must, then hands the token to this member; the taker confirms.
+    fn passes_to(&mut self, to: u8) -> &mut Self {
+        let mut wakes = 0;
+        while !self.offered() {
+            self.now = self.agent.next_deadline();
+            self.tell(Input::Wake);
+            wakes += 1;
+            assert!(wakes < 10, "it never offers: {:?}", self.said);
+        }
+        let session = self.agent.token().unwrap().session.next().unwrap();
+        let id = self.agent.token().unwrap().id;
+        self.tell(Input::Accepted { to: member(to), session });
+        let passed = std::mem::take(&mut self.said);
+        self.tell(Input::Confirmed { token: id, session });
+        self.said.splice(0..0, passed);
+        self
+    }
+
+    fn offered(&self) -> bool {
+        self.said.iter().any(|output| matches!(output, Output::Offer { .. }))
+    }
+
+    /// To whom it offered the token, if it did: outer `None` for no offer, inner `None` for anyone.
+    #[expect(clippy::option_option, reason = "both levels mean something")]
+    fn offer(&self) -> Option<Option<MemberId>> {
+        self.said.iter().find_map(|output| match output {
+            Output::Offer { to } => Some(*to),
+            _ => None,
+        })
+    }
+
+    fn events(&self) -> Vec<Event> {
+        self.said
+            .iter()
+            .filter_map(|output| if let Output::Event(event) = output { Some(*event) } else { None })
+            .collect()
+    }
+
+    fn sent(&self) -> Vec<(MemberId, Message)> {
+        let sent = |output: &Output| match output {
+            Output::Send { to, message } => Some((*to, message.clone())),
+            _ => None,
+        };
+        self.said.iter().filter_map(sent).collect()
+    }
+
+    fn discarded(&self) -> Option<Spurious> {
+        self.events().into_iter().find_map(|event| match event {
+            Event::Discarded { because, .. } => Some(because),
+            _ => None,
+        })
+    }
+
+    fn generated(&self) -> Option<Origin> {
+        self.events().into_iter().find_map(|event| match event {
+            Event::Generated { because, .. } => Some(because),
+            _ => None,
+        })
+    }
+}
+
+fn guarded_but(change: impl FnOnce(&mut Rules)) -> Rules {
+    let mut rules = Rules::guarded();
+    change(&mut rules);
+    rules
+}
+
+// --- slot, skip, route ------------------------------------------------------------------------------------------
+
+#[test]
+fn a_first_visit_gives_a_slot_of_delta_op() {
+    let mut bench = Bench::new(Rules::classic());
+    bench.at(10.0).arrives(token(1, 0, 0), 1);
+    let until = Time::from_secs(10 + SLOT);
+    let id = token_id(1);
+    assert_eq!(bench.events(), [Event::Visited { token: id }, Event::SlotBegan { token: id, until }]);
+    assert!(bench.agent.is_pulling());
+    bench.wake_at(13.999);
+    assert!(bench.said.is_empty());
+    bench.wake_at(14.0);
+    assert_eq!(bench.events(), [Event::SlotEnded]);
+    assert_eq!(bench.offer(), Some(None), "to anyone");
+}
+
+#[test]
+fn a_visit_within_delta_min_of_the_last_slot_only_rests() {
+    let mut bench = Bench::new(Rules::classic());
+    bench.arrives(token(1, 0, 0), 1).passes_to(2);
+    bench.at(600.0).arrives(token(1, 7, 0), 3);
+    assert_eq!(bench.events().last(), Some(&Event::Skipped), "Δ_min must be over, not just reached");
+    bench.wake_at(600.1);
+    assert_eq!(bench.offer(), Some(None));
+    bench.passes_to(4).at(601.0).arrives(token(1, 12, 0), 3);
+    assert!(matches!(bench.events().last(), Some(Event::SlotBegan { .. })));
+}
+
+#[test]
+fn a_visit_without_anything_to_pull_only_rests() {
+    let mut bench = Bench::new(Rules::classic());
+    bench.tell(Input::Work(false)).arrives(token(1, 0, 0), 1);
+    assert_eq!(bench.events().last(), Some(&Event::Skipped));
+}
+
+#[test]
+fn a_slot_is_given_up_when_there_is_nothing_left_to_pull() {
+    let mut bench = Bench::new(Rules::classic());
+    bench.arrives(token(1, 0, 0), 1).at(1.5).tell(Input::Work(false));
+    assert_eq!(bench.events(), [Event::SlotEnded]);
+    assert!(bench.offered());
+}
+
+#[test]
+fn a_token_grows_older_where_it_is_held_and_keeps_the_session_of_its_handoff() {
+    let mut bench = Bench::new(Rules::classic());
+    bench.at(10.0).arrives(token(1, 5, 100), 1).passes_to(2);
+    let passed = Token { id: token_id(1), session: Session(6), age: Duration::from_secs(100 + SLOT) };
+    assert_eq!(bench.said.first(), Some(&Output::Pass { to: member(2), token: passed }));
+    assert_eq!(bench.agent.token(), None);
+}
+
+#[test]
+fn an_unreachable_member_leads_to_another_offer() {
+    let mut bench = Bench::new(Rules::classic());
+    bench.arrives(token(1, 0, 0), 1).wake_at(4.0);
+    bench.tell(Input::Unreachable { member: Some(member(2)) });
+    assert_eq!(bench.offer(), Some(None));
+    assert!(bench.agent.token().is_some(), "the token stays until somebody takes it");
+}
+
+#[test]
+fn a_member_that_is_alone_keeps_the_token_and_pulls_again_when_a_slot_is_due() {
+    let mut bench = Bench::new(Rules::guarded());
+    bench.agent.found(Time::ZERO);
+    while bench.agent.poll_output().is_some() {}
+    let mut slots = 0;
+    while bench.now < Time::from_secs(2000) {
+        bench.now = bench.agent.next_deadline();
+        bench.tell(Input::Wake);
+        let mut said = std::mem::take(&mut bench.said);
+        if said.iter().any(|output| matches!(output, Output::Offer { .. })) {
+            bench.tell(Input::Unreachable { member: None });
+            said.append(&mut bench.said);
+        }
+        slots +=
+            said.iter().filter(|output| matches!(output, Output::Event(Event::SlotBegan { .. }))).count();
+    }
+    assert_eq!(slots, 3, "one every Δ_min, after the first");
+    assert!(bench.agent.token().is_some());
+}
+
+#[test]
+fn an_acceptance_without_an_offer_passes_nothing() {
+    let mut bench = Bench::new(Rules::classic());
+    let accepted = Input::Accepted { to: member(1), session: Session(1) };
+    assert!(bench.tell(accepted.clone()).said.is_empty());
+    bench.arrives(token(1, 0, 0), 1).tell(accepted);
+    assert!(bench.said.is_empty() && bench.agent.token().is_some());
+}
+
+#[test]
+fn a_worn_out_token_ends() {
+    let mut bench = Bench::new(Rules::classic());
+    bench.arrives(token(1, u64::MAX, 0), 1);
+    assert_eq!(bench.discarded(), Some(Spurious::WornOut));
+}
+
+// --- removal ----------------------------------------------------------------------------------------------------
+
+#[test]
+fn classic_discards_a_token_that_comes_again_after_an_elder_one() {
+    let mut bench = Bench::new(Rules::classic());
+    bench.arrives(token(20, 0, 0), 1).passes_to(2);
+    bench.at(100.0).arrives(token(10, 0, 0), 1).passes_to(2);
+    bench.at(200.0).arrives(token(20, 9, 0), 1);
+    assert_eq!(bench.events(), [Event::Discarded { token: token_id(20), because: Spurious::Sandwiched }]);
+    assert_eq!(bench.agent.token(), None);
+}
+
+#[test]
+fn classic_keeps_the_elder_token_and_one_that_it_sees_for_the_first_time() {
+    let mut bench = Bench::new(Rules::classic());
+    bench.arrives(token(10, 0, 0), 1).passes_to(2);
+    bench.at(100.0).arrives(token(20, 0, 0), 1);
+    assert_eq!(bench.discarded(), None, "the first visit of a younger token proves nothing");
+    bench.passes_to(2).at(200.0).arrives(token(10, 9, 0), 1);
+    assert_eq!(bench.discarded(), None, "a younger one in between proves nothing");
+}
+
+#[test]
+fn early_discards_a_token_if_an_elder_one_gave_a_slot_less_than_delta_min_ago() {
+    let mut bench = Bench::new(Rules::early());
+    bench.arrives(token(10, 0, 0), 1).passes_to(2);
+    bench.at(599.0).arrives(token(20, 0, 0), 1);
+    assert_eq!(bench.discarded(), Some(Spurious::Preceded));
+}
+
+#[test]
+fn early_keeps_an_elder_token_and_any_token_after_delta_min() {
+    let mut bench = Bench::new(Rules::early());
+    bench.arrives(token(20, 0, 0), 1).passes_to(2);
+    bench.at(100.0).arrives(token(10, 0, 0), 1);
+    assert_eq!(bench.discarded(), None);
+    let mut bench = Bench::new(Rules::early());
+    bench.arrives(token(10, 0, 0), 1).passes_to(2);
+    bench.at(600.0).arrives(token(20, 0, 0), 1);
+    assert_eq!(bench.discarded(), None);
+}
+
+#[test]
+fn early_knows_no_sandwich_and_classic_no_precedence() {
+    let mut bench = Bench::new(Rules::early());
+    bench.arrives(token(20, 0, 0), 1).passes_to(2);
+    bench.at(700.0).arrives(token(10, 0, 0), 1).passes_to(2);
+    bench.at(1400.0).arrives(token(20, 9, 0), 1);
+    assert_eq!(bench.discarded(), None);
+    let mut bench = Bench::new(Rules::classic());
+    bench.arrives(token(10, 0, 0), 1).passes_to(2);
+    bench.at(100.0).arrives(token(20, 0, 0), 1);
+    assert_eq!(bench.discarded(), None);
+}
+
+#[test]
+fn of_two_tokens_that_meet_the_elder_stays() {
+    let mut bench = Bench::new(Rules::guarded());
+    bench.arrives(token(20, 0, 0), 1).at(1.0).arrives(token(10, 0, 0), 2);
+    assert_eq!(bench.discarded(), Some(Spurious::Met));
+    assert_eq!(bench.agent.token().unwrap().id, token_id(10));
+    bench.at(2.0).arrives(token(30, 0, 0), 3);
+    assert_eq!(bench.discarded(), Some(Spurious::Met));
+    assert_eq!(bench.agent.token().unwrap().id, token_id(10));
+}
+
+#[test]
+fn in_the_papers_who_has_a_token_takes_no_other() {
+    for (rules, is_open) in [(Rules::early(), false), (Rules::classic(), false), (Rules::guarded(), true)] {
+        let mut bench = Bench::new(rules);
+        assert!(bench.agent.is_open());
+        bench.arrives(token(20, 0, 0), 1);
+        assert_eq!(bench.agent.is_open(), is_open);
+    }
+}
+
+fn seen(created_ms: u64, session: u64, age_s: u64) -> Hearsay {
+    let age = Duration::from_secs(age_s);
+    [Some(Sighting { token: token_id(created_ms), session: Session(session), age }), None]
+}
+
+#[test]
+fn a_holder_that_hears_of_an_elder_token_seen_after_its_own_ones_birth_discards_it_at_once() {
+    let mut bench = Bench::new(Rules::guarded());
+    bench.at(100.0).arrives(token(20, 3, 60), 1);
+    bench.at(101.0).hears(5, Message::Report { waited: None, has_work: true, hearsay: seen(10, 0, 2) });
+    assert_eq!(
+        bench.events()[..2],
+        [Event::SlotEnded, Event::Discarded { token: token_id(20), because: Spurious::ElderSeen }]
+    );
+    let release = Message::Release { token: token_id(20), session: Session(3) };
+    assert_eq!(bench.sent(), [(member(1), release)], "or its custodian would make a new one");
+}
+
+#[test]
+fn an_elder_token_seen_before_the_birth_is_no_reason_to_discard() {
+    let mut bench = Bench::new(Rules::guarded());
+    bench.at(100.0).arrives(token(20, 3, 60), 1);
+    bench.at(101.0).hears(5, Message::Report { waited: None, has_work: true, hearsay: seen(10, 0, 80) });
+    assert_eq!(bench.discarded(), None);
+}
+
+#[test]
+fn a_token_is_judged_on_arrival_by_what_was_heard_before() {
+    let mut bench = Bench::new(Rules::guarded());
+    bench.at(100.0).hears(5, Message::Scout { hearsay: seen(10, 0, 0) });
+    bench.at(101.0).arrives(token(20, 3, 60), 1);
+    assert_eq!(bench.discarded(), Some(Spurious::ElderSeen));
+}
+
+#[test]
+fn without_sightings_nothing_is_told_and_nothing_believed() {
+    let mut bench = Bench::new(guarded_but(|rules| rules.sightings = None));
+    bench.at(100.0).hears(5, Message::Scout { hearsay: seen(10, 0, 0) });
+    let report = Message::Report { waited: None, has_work: true, hearsay: Hearsay::default() };
+    assert_eq!(bench.sent(), [(member(5), report)]);
+    bench.at(101.0).arrives(token(20, 3, 60), 1);
+    assert_eq!(bench.discarded(), None);
+}
+
+// --- regeneration -----------------------------------------------------------------------------------------------
+
+#[test]
+fn early_makes_a_token_after_delta_max_without_a_visit() {
+    let mut bench = Bench::new(Rules::early());
+    assert_eq!(bench.agent.next_deadline(), Time::from_secs(3 * MIN_INTERVAL));
+    bench.wake_at(1799.0);
+    assert_eq!(bench.generated(), None);
+    bench.wake_at(1800.0);
+    assert_eq!(bench.generated(), Some(Origin::NoNews));
+    let made = bench.agent.token().unwrap();
+    assert_eq!(made.id.created_ms, 1_000_000 + 1_800_000, "wall time of its creation");
+    assert_eq!((made.session, made.age), (Session(0), Duration::ZERO));
+    assert!(bench.agent.is_pulling(), "and uses it");
+}
+
+#[test]
+fn a_visit_puts_regeneration_off() {
+    let mut bench = Bench::new(Rules::early());
+    bench.at(1000.0).arrives(token(1, 0, 0), 1).passes_to(2);
+    bench.wake_at(1800.0);
+    assert_eq!(bench.generated(), None);
+    bench.wake_at(1004.0 + 1800.0);
+    assert_eq!(bench.generated(), Some(Origin::NoNews));
+}
+
+#[test]
+fn who_has_a_token_makes_none() {
+    let mut bench = Bench::new(Rules::early());
+    bench.arrives(token(1, 0, 0), 1).wake_at(4.0);
+    bench.wake_at(1e6);
+    assert_eq!(bench.generated(), None);
+}
+
+#[test]
+fn hearing_of_a_token_puts_regeneration_off_and_a_replay_does_not() {
+    let mut bench = Bench::new(Rules::guarded());
+    let before = bench.agent.next_deadline();
+    bench.at(500.0).hears(5, Message::Scout { hearsay: seen(10, 7, 0) });
+    let after = bench.agent.next_deadline();
+    assert_ne!(before, after);
+    bench.at(900.0).hears(6, Message::Scout { hearsay: seen(10, 6, 0) });
+    assert_eq!(bench.agent.next_deadline(), after, "an older session is no news");
+}
+
+// --- scouting ---------------------------------------------------------------------------------------------------
+
+#[test]
+fn a_holder_scouts_and_hands_off_to_whom_waited_longest() {
+    let mut bench = Bench::new(Rules::guarded());
+    bench.arrives(token(1, 0, 0), 1);
+    assert!(bench.said.contains(&Output::Scout { count: 8 }));
+    bench.reports(2, 50).reports(3, 900).reports(4, 70);
+    bench.wake_at(4.0);
+    assert_eq!(bench.offer(), Some(Some(member(3))));
+    bench.tell(Input::Unreachable { member: Some(member(3)) });
+    assert_eq!(bench.offer(), Some(Some(member(4))), "then the next in line");
+}
+
+#[test]
+fn the_offer_leaves_one_round_trip_before_the_end_of_the_slot() {
+    let mut bench = Bench::new(Rules::guarded());
+    bench.arrives(token(1, 0, 0), 1);
+    bench.at(0.2).reports(2, 50);
+    bench.wake_at(3.79);
+    assert!(!bench.offered());
+    bench.wake_at(3.8);
+    assert_eq!(bench.offer(), Some(Some(member(2))));
+    assert!(bench.agent.is_pulling(), "while the slot goes on");
+    bench.at(4.0).tell(Input::Accepted { to: member(2), session: Session(1) });
+    assert_eq!(bench.events(), [Event::SlotEnded], "before the token leaves");
+    assert!(matches!(bench.said.last(), Some(Output::Pass { .. })));
+}
+
+#[test]
+fn the_slot_ends_at_its_time_even_if_the_offer_is_not_answered() {
+    let mut bench = Bench::new(Rules::guarded());
+    bench.arrives(token(1, 0, 0), 1).at(1.0).reports(2, 50);
+    bench.wake_at(3.0);
+    assert!(bench.offered());
+    bench.wake_at(4.0);
+    assert_eq!(bench.events(), [Event::SlotEnded]);
+    assert!(bench.agent.token().is_some());
+}
+
+#[test]
+fn a_resting_token_waits_for_the_first_answer_but_not_for_long() {
+    let mut bench = Bench::new(Rules::guarded());
+    bench.tell(Input::Work(false)).arrives(token(1, 0, 0), 1).wake_at(0.1);
+    assert!(!bench.offered());
+    bench.at(0.3).reports(2, 50);
+    assert_eq!(bench.offer(), Some(Some(member(2))));
+
+    let mut bench = Bench::new(Rules::guarded());
+    bench.tell(Input::Work(false)).arrives(token(1, 0, 0), 1).wake_at(0.1).wake_at(0.5);
+    assert_eq!(bench.offer(), Some(None), "nobody answered: to anyone");
+}
+
+#[test]
+fn a_scouted_member_says_how_long_it_has_waited_and_whether_it_has_work() {
+    let mut bench = Bench::new(Rules::guarded());
+    let report = |bench: &Bench| match bench.sent().as_slice() {
+        [(to, Message::Report { waited, has_work, .. })] => (*to, *waited, *has_work),
+        other => panic!("not a report: {other:?}"),
+    };
+    bench.hears(5, Message::Scout { hearsay: Hearsay::default() });
+    assert_eq!(report(&bench), (member(5), None, true));
+    bench.at(10.0).arrives(token(1, 0, 0), 1).passes_to(2).tell(Input::Work(false));
+    bench.hears(2, Message::Release { token: ID, session: Session(1) });
+    bench.at(50.0).hears(5, Message::Scout { hearsay: Hearsay::default() });
+    assert_eq!(report(&bench), (member(5), Some(Duration::from_secs(40)), false));
+}
+
+// --- custody ----------------------------------------------------------------------------------------------------
+
+/// A member that handed token 1 to member 2 in session 4, at 4 s, and had it from member 1 in session 3.
+fn custodian() -> Bench {
+    let mut bench = Bench::new(Rules::guarded());
+    bench.arrives(token(1, 3, 0), 1).reports(2, 50).passes_to(2);
+    bench
+}
+
+const HANDED: Message = Message::Check { token: ID, session: Session(4) };
+const ID: TokenId = TokenId { created_ms: 1, generator: MemberId::from_bytes([99; 16]), random: 0 };
+
+#[test]
+fn a_confirmed_handoff_releases_the_one_before() {
+    let bench = custodian();
+    let release = Message::Release { token: ID, session: Session(3) };
+    assert_eq!(bench.sent(), [(member(1), release)]);
+}
+
+#[test]
+fn an_unconfirmed_handoff_releases_nobody() {
+    let mut bench = Bench::new(Rules::guarded());
+    bench.arrives(token(1, 3, 0), 1).reports(2, 50).wake_at(4.0);
+    bench.tell(Input::Accepted { to: member(2), session: Session(4) });
+    assert_eq!(bench.sent(), []);
+    bench.tell(Input::Confirmed { token: ID, session: Session(9) });
+    assert_eq!(bench.sent(), [], "that was another handoff");
+}
+
+#[test]
+fn a_custodian_checks_after_slot_and_grace_and_then_makes_a_new_token() {
+    let mut bench = custodian();
+    bench.wake_at(8.4);
+    assert_eq!(bench.sent(), []);
+    bench.wake_at(8.5);
+    assert_eq!(bench.sent(), [(member(2), HANDED)]);
+    bench.wake_at(9.0);
+    assert_eq!(bench.sent(), [(member(2), HANDED)]);
+    bench.wake_at(9.5);
+    assert_eq!(bench.generated(), Some(Origin::CustodyUnanswered));
+    assert!(!bench.agent.is_pulling(), "it had its slot just now; the new token rests and goes on");
+}
+
+#[test]
+fn a_release_or_the_word_passed_ends_custody() {
+    for message in [
+        Message::Release { token: ID, session: Session(4) },
+        Message::Passed { token: ID, session: Session(4) },
+    ] {
+        let mut bench = custodian();
+        bench.at(6.0).hears(2, message).wake_at(60.0);
+        assert_eq!((bench.sent(), bench.generated()), (vec![], None));
+    }
+}
+
+#[test]
+fn a_release_of_another_member_or_session_is_not_heard() {
+    for (from, session) in [(3, 4), (2, 3), (2, 5)] {
+        let mut bench = custodian();
+        bench.at(6.0).hears(from, Message::Release { token: ID, session: Session(session) }).wake_at(8.5);
+        assert_eq!(bench.sent(), [(member(2), HANDED)]);
+    }
+}
+
+#[test]
+fn a_taker_that_still_holds_the_token_gets_one_more_slot() {
+    let mut bench = custodian();
+    bench.wake_at(8.5);
+    bench.at(8.6).hears(2, Message::Holding { token: ID, session: Session(4) });
+    bench.wake_at(13.0);
+    assert_eq!(bench.sent(), []);
+    bench.wake_at(13.1);
+    assert_eq!(bench.sent(), [(member(2), HANDED)]);
+}
+
+#[test]
+fn the_token_itself_or_a_sighting_of_a_later_session_ends_custody() {
+    let mut bench = custodian();
+    bench.at(5.0).arrives(token(1, 9, 4), 7).passes_to(8).wake_at(8.6);
+    assert!(bench.sent().is_empty(), "custody of the second handoff has just begun");
+    let mut bench = custodian();
+    bench.at(8.0).hears(7, Message::Scout { hearsay: seen(1, 5, 0) });
+    bench.wake_at(60.0);
+    assert_eq!((bench.sent(), bench.generated()), (vec![], None));
+}
+
+#[test]
+fn a_checked_member_says_what_became_of_the_token_and_nothing_of_what_it_never_had() {
+    let check = Message::Check { token: ID, session: Session(3) };
+    let mut bench = Bench::new(Rules::guarded());
+    assert_eq!(bench.hears(1, check.clone()).sent(), []);
+    bench.arrives(token(1, 3, 0), 1);
+    let holding = Message::Holding { token: ID, session: Session(3) };
+    assert_eq!(bench.at(1.0).hears(1, check.clone()).sent(), [(member(1), holding)]);
+    bench.reports(2, 50).passes_to(2);
+    let passed = Message::Passed { token: ID, session: Session(3) };
+    assert_eq!(bench.at(5.0).hears(1, check).sent(), [(member(1), passed)]);
+    let later = Message::Check { token: ID, session: Session(8) };
+    assert_eq!(bench.hears(1, later).sent(), [], "that session never came here");
+}
+
+#[test]
+fn who_lost_a_token_does_not_claim_to_have_passed_it_on() {
+    let mut bench = Bench::new(Rules::guarded());
+    bench.arrives(token(1, 3, 0), 1).at(1.0).tell(Input::Lost);
+    assert_eq!(bench.events(), [Event::SlotEnded]);
+    assert_eq!(bench.hears(1, Message::Check { token: ID, session: Session(3) }).sent(), []);
+}
+
+#[test]
+fn without_custody_nobody_checks_and_nobody_releases() {
+    let mut bench = Bench::new(guarded_but(|rules| rules.custody = None));
+    bench.arrives(token(1, 3, 0), 1).reports(2, 50).passes_to(2);
+    assert_eq!(bench.sent(), []);
+    bench.wake_at(60.0);
+    assert_eq!((bench.sent(), bench.generated()), (vec![], None));
+}
+
+// --- any sequence -----------------------------------------------------------------------------------------------
+
+fn any_token() -> impl Strategy<Value = Token> {
+    (0..6_u64, prop_oneof![0..20_u64, Just(u64::MAX)], 0..2000_u64)
+        .prop_map(|(created, session, age)| token(created, session, age))
+}
+
+fn any_hearsay() -> impl Strategy<Value = Hearsay> {
+    let sighting =
+        (0..6_u64, 0..20_u64, prop_oneof![(0..2000_u64).prop_map(Duration::from_secs), Just(Duration::MAX)])
+            .prop_map(|(created, session, age)| Sighting {
+                token: token_id(created),
+                session: Session(session),
+                age,
+            });
+    prop::array::uniform2(prop::option::of(sighting))
+}
+
+fn any_message() -> impl Strategy<Value = Message> {
+    let waited =
+        prop::option::of(prop_oneof![(0..2000_u64).prop_map(Duration::from_secs), Just(Duration::MAX)]);
+    prop_oneof![
+        any_hearsay().prop_map(|hearsay| Message::Scout { hearsay }),
+        (waited, any::<bool>(), any_hearsay()).prop_map(|(waited, has_work, hearsay)| Message::Report {
+            waited,
+            has_work,
+            hearsay
+        }),
+        (0..6_u64, 0..20_u64).prop_map(|(token, session)| Message::Release {
+            token: token_id(token),
+            session: Session(session)
+        }),
+        (0..6_u64, 0..20_u64).prop_map(|(token, session)| Message::Check {
+            token: token_id(token),
+            session: Session(session)
+        }),
+        (0..6_u64, 0..20_u64).prop_map(|(token, session)| Message::Holding {
+            token: token_id(token),
+            session: Session(session)
+        }),
+        (0..6_u64, 0..20_u64).prop_map(|(token, session)| Message::Passed {
+            token: token_id(token),
+            session: Session(session)
+        }),
+    ]
+}
+
+fn any_input() -> impl Strategy<Value = Input> {
+    let someone = (1..9_u8).prop_map(member);
+    prop_oneof![
+        3 => Just(Input::Wake),
+        4 => (any_token(), someone.clone()).prop_map(|(token, from)| Input::Arrived { token, from }),
+        4 => (someone.clone(), 0..20_u64)
+            .prop_map(|(to, session)| Input::Accepted { to, session: Session(session) }),
+        1 => (0..6_u64, 0..20_u64)
+            .prop_map(|(token, session)| Input::Confirmed { token: token_id(token), session: Session(session) }),
+        1 => prop::option::of(someone.clone()).prop_map(|member| Input::Unreachable { member }),
+        1 => Just(Input::Lost),
+        6 => (someone, any_message()).prop_map(|(from, message)| Input::Received { from, message }),
+        1 => any::<bool>().prop_map(Input::Work),
+    ]
+}
+
+fn any_rules() -> impl Strategy<Value = Rules> {
+    let parts = prop::array::uniform5(any::<bool>());
+    let guarded = parts.prop_map(|[scouting, sightings, custody, stretch, meeting]| {
+        guarded_but(|rules| {
+            rules.scouting = rules.scouting.take().filter(|_| scouting);
+            rules.sightings = rules.sightings.take().filter(|_| sightings);
+            rules.custody = rules.custody.take().filter(|_| custody);
+            rules.meeting = meeting;
+            if !stretch {
+                rules.regeneration = rules::Regeneration::Poisson;
+            }
+        })
+    });
+    prop_oneof![Just(Rules::early()), Just(Rules::classic()), guarded]
+}
+
+/// What must hold after any input.
+struct Ledger {
+    slots_open: i32,
+    tokens: i32,
+}
+
+impl Ledger {
+    fn check(&mut self, bench: &Bench) {
+        for output in &bench.said {
+            match output {
+                Output::Event(Event::SlotBegan { until, .. }) => {
+                    self.slots_open += 1;
+                    assert!(*until <= bench.now + Duration::from_secs(SLOT));
+                }
+                Output::Event(Event::SlotEnded) => self.slots_open -= 1,
+                Output::Event(Event::Visited { .. }) => self.tokens += 1,
+                Output::Pass { .. } => self.tokens -= 1,
+                _ => {}
+            }
+            assert!((0..=1).contains(&self.slots_open), "slots are disjoint");
+        }
+        let agent = &bench.agent;
+        assert_eq!(agent.is_pulling(), self.slots_open == 1, "who pulls was told so, and who was told pulls");
+        assert!(!agent.is_pulling() || agent.token().is_some(), "nobody pulls without a token");
+        assert!(agent.next_deadline() > bench.now, "every deadline that has come was dealt with");
+        assert!(agent.remembered() <= history::LIMIT);
+        assert!(bench.said.len() <= 8, "one input has few consequences");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_sequence_of_inputs_keeps_the_invariants(
+        rules in any_rules(),
+        steps in prop::collection::vec((any_input(), prop_oneof![Just(0.0), 0.0..5.0, 0.0..3000.0]), 1..120),
+    ) {
+        let mut bench = Bench::new(rules);
+        let mut ledger = Ledger { slots_open: 0, tokens: 0 };
+        for (input, pause) in steps {
+            bench.now = bench.now + Duration::from_secs_f64(pause);
+            let held = bench.agent.token().map(|token| token.id);
+            let arrives = if let Input::Arrived { token, .. } = &input { Some(token.id) } else { None };
+            bench.tell(input);
+            ledger.check(&bench);
+            if let (Some(held), Some(arrives)) = (held, arrives) {
+                let kept = bench.agent.token().map(|token| token.id);
+                prop_assert!(kept.is_none_or(|kept| kept <= held.max(arrives)), "of two the elder stays");
+            }
+        }
+        prop_assert!(ledger.tokens >= 0);
+    }
+
+    #[test]
+    fn waking_early_or_twice_changes_nothing(rules in any_rules(), pauses in prop::collection::vec(0.0..3000.0, 1..30)) {
+        let (mut once, mut often) = (Bench::new(rules.clone()), Bench::new(rules));
+        let mut at = 0.0;
+        for (n, pause) in pauses.into_iter().enumerate() {
+            let arrival = Input::Arrived { token: token(n as u64 % 3, n as u64, 0), from: member(1) };
+            for bench in [&mut once, &mut often] {
+                bench.at(at).tell(arrival.clone());
+            }
+            often.tell(Input::Wake).tell(Input::Wake);
+            prop_assert_eq!(once.agent.next_deadline(), often.agent.next_deadline());
+            prop_assert_eq!(once.agent.token(), often.agent.token());
+            at += pause;
+        }
+    }
+}

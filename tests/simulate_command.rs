@@ -1,0 +1,261 @@
+//! `stroll simulate`, by spawning the binary: what a user and a script see.
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use predicates::prelude::*;
+use predicates::str::contains;
+use serde_json::Value;
+
+/// The binary, away from the settings of whoever runs the tests.
+fn stroll() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stroll"));
+    command.env_clear().env("HOME", "/nonexistent").env("XDG_CONFIG_HOME", "/nonexistent");
+    command
+}
+
+fn simulate(args: &[&str]) -> Command {
+    let mut command = stroll();
+    command.arg("simulate").args(args);
+    command
+}
+
+const SMALL: &[&str] = &["--members", "20", "--capacity", "20", "--duration", "2000"];
+
+fn json(args: &[&str]) -> Vec<Value> {
+    let output = simulate(args).arg("--json").assert().success().stderr("").get_output().stdout.clone();
+    let text = String::from_utf8(output).expect("JSON is text");
+    text.lines().map(|line| serde_json::from_str(line).expect("every line is an object")).collect()
+}
+
+#[test]
+fn without_arguments_it_says_how_it_is_used() {
+    stroll().assert().code(2).stderr(contains("Usage:").and(contains("simulate")));
+}
+
+#[test]
+fn help_teaches() {
+    let help = simulate(&["--help"]).assert().success();
+    let words = [
+        "--rules",
+        "--loss-every",
+        "--scouts",
+        "--view",
+        "--figures",
+        "Examples:",
+        "[default: 4s]",
+        "custody",
+    ];
+    for word in words {
+        let text = String::from_utf8_lossy(&help.get_output().stdout).into_owned();
+        assert!(text.contains(word), "{word} is not in the help");
+    }
+}
+
+#[test]
+fn the_table_shows_every_rule_set_and_every_figure() {
+    let table = simulate(SMALL).args(["--loss-every", "500"]).assert().success();
+    let text = String::from_utf8_lossy(&table.get_output().stdout).into_owned();
+    for word in [
+        "uncoordinated",
+        "early",
+        "classic",
+        "guarded",
+        "members pulling",
+        "access interval",
+        "return time",
+        "p99",
+        "tokens",
+        "regenerated",
+        "removed",
+        "skipped",
+        "Jain",
+        "from the loss of the last token",
+        "20 members, capacity 20, slot 4s, skip 100ms; one run of 2000 s; a token lost every 8.33m",
+    ] {
+        assert!(text.contains(word), "{word:?} is not in\n{text}");
+    }
+}
+
+#[test]
+fn json_has_one_object_per_rule_set_with_the_documented_keys() {
+    let objects = json(&[SMALL, &["--rules", "all", "--runs", "2"]].concat());
+    let names: Vec<_> = objects.iter().map(|object| object["rules"].as_str().expect("a name")).collect();
+    assert_eq!(names, ["uncoordinated", "early", "classic", "guarded"]);
+    for object in &objects {
+        assert_eq!((&object["members"], &object["runs"]), (&20.into(), &2.into()));
+        for (key, parts) in [
+            ("share_of_time", &["0", "1", "2", "more", "more_than_5"][..]),
+            ("access_interval_s", &["mean", "p50", "p80", "p90", "p99", "max"]),
+            ("share_of_tokens", &["0", "1", "2", "more"]),
+        ] {
+            for part in parts {
+                assert!(object[key][part].is_number(), "{key}.{part} in {object}");
+            }
+        }
+        for key in ["regenerated", "removed", "skips_per_slot", "jain", "events", "elapsed_s"] {
+            assert!(object[key].is_number(), "{key} in {object}");
+        }
+        for (key, part) in [("return_time_s", "p80"), ("recovery_s", "mean"), ("recovery_s", "max")] {
+            assert!(object[key].as_object().expect("an object").contains_key(part), "{key}.{part}");
+        }
+        let share = &object["share_of_time"];
+        let sum: f64 = ["0", "1", "2", "more"].iter().filter_map(|level| share[level].as_f64()).sum();
+        assert!((sum - 100.0).abs() < 1e-6, "{share}");
+    }
+    assert!(objects[3]["return_time_s"]["mean"].is_number());
+    assert!(objects[0]["return_time_s"]["mean"].is_null(), "without tokens nothing returns");
+}
+
+#[test]
+fn a_seed_gives_the_same_result_and_parallel_runs_do_not_change_it() {
+    let run = |seed, cores| {
+        let args = [SMALL, &["--runs", "4", "--seed", seed, "--loss-every", "300", "--json"]].concat();
+        let output =
+            simulate(&args).env("RAYON_NUM_THREADS", cores).assert().success().get_output().stdout.clone();
+        let mut text = String::from_utf8(output).expect("JSON is text");
+        // How long it took is the one thing that may differ.
+        while let Some(at) = text.find("\"elapsed_s\":") {
+            let end = at + text[at..].find('}').expect("the object ends");
+            text.replace_range(at..end, "");
+        }
+        text
+    };
+    assert_eq!(run("5", "1"), run("5", "2"));
+    assert_ne!(run("5", "1"), run("6", "1"));
+}
+
+#[test]
+fn nonsense_names_the_field_and_exits_2() {
+    for (args, field) in [
+        (&["--slot", "0"][..], "slot"),
+        (&["--slot", "1s", "--skip", "1s"], "skip"),
+        (&["--capacity", "0"], "capacity"),
+        (&["--members", "0"], "members"),
+        (&["--rules", "guarded", "--members", "20", "--scouts", "21"], "scouts"),
+        (&["--view", "0"], "view"),
+        (&["--view", "many"], "--view"),
+        (&["--duration", "4 fortnights"], "--duration"),
+        (&["--rules", "anarchy"], "--rules"),
+        (&["--without", "custody", "--rules", "classic"], "without"),
+        (&["--loss-every", "0"], "loss-every"),
+        (&["--runs", "0"], "runs"),
+        (&["--members", "-3"], "-3"),
+    ] {
+        simulate(args).assert().code(2).stdout("").stderr(contains(field));
+    }
+}
+
+#[test]
+fn flags_win_over_the_environment_over_the_scenario_over_the_settings() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = folder.path().join("stroll.toml");
+    let scenario = folder.path().join("scenario.toml");
+    fs::write(
+        &settings,
+        "[simulate]\nrules = 'classic'\nmembers = 11\ncapacity = 11\nduration = 100\nseed = 4",
+    )
+    .unwrap();
+    fs::write(&scenario, "members = 12\ncapacity = 12").unwrap();
+    let members = |command: &mut Command| {
+        let output = command.args(["simulate", "--json"]).assert().success().get_output().stdout.clone();
+        let object: Value = serde_json::from_slice(&output).expect("one object");
+        object["members"].as_u64().expect("a number")
+    };
+    let settings = settings.to_str().unwrap();
+    let scenario = scenario.to_str().unwrap();
+    assert_eq!(members(stroll().args(["--config", settings])), 11);
+    assert_eq!(members(stroll().env("STROLL_CONFIG", settings).env("STROLL_SCENARIO", scenario)), 12);
+    let with_environment = || {
+        let mut command = stroll();
+        command.env("STROLL_CONFIG", settings).env("STROLL_SCENARIO", scenario).env("STROLL_MEMBERS", "13");
+        command
+    };
+    assert_eq!(members(&mut with_environment()), 13);
+    simulate(&["--members", "14", "--json"])
+        .env("STROLL_CONFIG", settings)
+        .env("STROLL_MEMBERS", "13")
+        .assert()
+        .success()
+        .stdout(contains("\"members\":14"));
+}
+
+#[test]
+fn an_unknown_key_and_a_missing_file_are_clear_errors() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("scenario.toml");
+    fs::write(&file, "members = 10\nslots = '4s'\n").unwrap();
+    let path = file.to_str().unwrap();
+    simulate(&["--scenario", path]).assert().code(2).stderr(contains("slots").and(contains("scenario.toml")));
+    fs::write(&file, "slot = '4 parsecs'\n").unwrap();
+    simulate(&["--scenario", path]).assert().code(2).stderr(contains("parsecs").and(contains("line 1")));
+    fs::write(&file, "slot = [").unwrap();
+    simulate(&["--scenario", path]).assert().code(2);
+    simulate(&["--scenario", "nowhere.toml"]).assert().code(4).stderr(contains("nowhere.toml"));
+    stroll().args(["--config", "nowhere.toml", "simulate"]).assert().code(4).stderr(contains("nowhere.toml"));
+}
+
+#[test]
+fn the_shipped_scenarios_are_the_papers_case_studies() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/scenarios");
+    let mut seen = 0;
+    for entry in fs::read_dir(folder).expect("the scenarios are there") {
+        let path = entry.expect("the entry can be read").path();
+        // A short run shows that it is read; the figures are checked in the simulator's tests.
+        let objects = json(&["--scenario", path.to_str().unwrap(), "--duration", "3000", "--runs", "1"]);
+        assert!(objects.iter().all(|object| object["capacity"] == 300), "{}", path.display());
+        seen += 1;
+    }
+    assert_eq!(seen, 3);
+}
+
+#[test]
+fn parts_of_the_guarded_rules_can_be_switched_off() {
+    let objects = json(&[SMALL, &["--rules", "guarded", "--without", "custody,scouting"]].concat());
+    assert_eq!(objects[0]["rules"], "guarded without custody, scouting");
+    assert!(objects[0]["skips_per_slot"].as_f64().unwrap() > 0.3, "a blind walk skips");
+}
+
+#[test]
+fn figures_are_drawn_as_pictures_that_parse() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = folder.path().join("new/figures");
+    simulate(&[SMALL, &["--loss-every", "300", "--figures", target.to_str().unwrap()]].concat())
+        .assert()
+        .success()
+        .stderr(contains("stabilisation.svg"));
+    for name in [
+        "concurrent-operations.svg",
+        "memberships.svg",
+        "access-intervals.svg",
+        "tokens-over-time.svg",
+        "stabilisation.svg",
+    ] {
+        let text = fs::read_to_string(target.join(name)).expect("the figure is there");
+        let document = roxmltree::Document::parse(&text).expect("it is XML");
+        assert_eq!(document.root_element().tag_name().name(), "svg");
+        let words: String = document.descendants().filter_map(|node| node.text()).collect();
+        assert!(words.contains("guarded"), "{name} has a legend");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_a_clear_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let below = file.join("figures");
+    simulate(&[SMALL, &["--figures", below.to_str().unwrap()]].concat())
+        .assert()
+        .code(1)
+        .stderr(contains("file/figures"));
+}
+
+#[test]
+fn progress_goes_to_stderr_and_can_be_silenced() {
+    // Not a terminal and quicker than the first line: nothing to see, and the data is clean.
+    simulate(SMALL).assert().success().stderr("");
+    simulate(&[SMALL, &["--progress", "none"]].concat()).assert().success().stderr("");
+    simulate(&[SMALL, &["--progress", "loud"]].concat()).assert().code(2);
+}
