@@ -18,7 +18,7 @@
 //! | [`proto::agent`] | what a member does with a token and without one: removal, regeneration, routing, custody |
 //! | [`proto::load`] | what a member's visits tell about the circle: return times and the load factor |
 //! | [`sim`] | the same machines on virtual time: the papers' figures, up to a million members |
-//! | [`cli`] | arguments, settings, progress, messages; one file per command |
+//! | `cli` | arguments, settings, progress, messages; one file per command. Part of the program, not of this library |
 //!
 //! # The contract of the machines
 //!

@@ -72,7 +72,7 @@ fn the_table_shows_every_rule_set_and_every_figure() {
         "skipped",
         "Jain",
         "from the loss of the last token",
-        "20 members, capacity 20, slot 4s, skip 100ms; one run of 2000 s; a token lost every 8.33m",
+        "20 members, capacity 20, slot 4s, skip 100ms; one run of 2000 s; a token lost every 500s",
     ] {
         assert!(text.contains(word), "{word:?} is not in\n{text}");
     }

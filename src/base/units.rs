@@ -65,20 +65,21 @@ fn seconds_of(unit: &str) -> Result<f64, UnitError> {
     })
 }
 
-/// Writes a duration in the unit that reads best: `250ms`, `4s`, `20m`, `1.5d`.
+/// Writes a duration in the largest unit in which it is a whole number, and what is not whole in seconds: `250ms`, `4s`,
+/// `20m`, `10000s`, `4.125s`.
 pub fn format_duration(span: Duration) -> String {
-    let seconds = span.as_secs_f64();
-    let (value, unit) = match seconds {
-        0.0 => (0.0, "s"),
-        s if s < 1e-3 => (s * 1e6, "us"),
-        s if s < 1.0 => (s * 1e3, "ms"),
-        s if s < 120.0 => (s, "s"),
-        s if s < 7200.0 => (s / 60.0, "m"),
-        s if s < 172_800.0 => (s / 3600.0, "h"),
-        s => (s / 86_400.0, "d"),
-    };
-    let rounded = (value * 100.0).round() / 100.0;
-    format!("{rounded}{unit}")
+    let seconds = span.as_secs();
+    match (span.subsec_nanos(), seconds) {
+        (0, 0) => "0s".to_owned(),
+        (0, _) if seconds.is_multiple_of(86_400) => format!("{}d", seconds / 86_400),
+        (0, _) if seconds.is_multiple_of(3_600) => format!("{}h", seconds / 3_600),
+        (0, _) if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
+        (0, _) => format!("{seconds}s"),
+        (nanos, 0) if nanos.is_multiple_of(1_000_000) => format!("{}ms", nanos / 1_000_000),
+        (nanos, 0) if nanos.is_multiple_of(1_000) => format!("{}us", nanos / 1_000),
+        (nanos, 0) => format!("{nanos}ns"),
+        _ => format!("{}s", span.as_secs_f64()),
+    }
 }
 
 /// For `#[serde(deserialize_with)]`: a duration as text, or as a bare number of seconds.
@@ -158,9 +159,11 @@ mod tests {
             (0, "0s"),
             (100, "100ms"),
             (4_000, "4s"),
+            (4_125, "4.125s"),
             (1_200_000, "20m"),
-            (86_400_000, "24h"),
-            (1_000_000_000, "11.57d"),
+            (10_000_000, "10000s"),
+            (7_200_000, "2h"),
+            (86_400_000, "1d"),
         ] {
             assert_eq!(format_duration(Duration::from_millis(millis)), text);
         }
@@ -175,10 +178,11 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read_back_within_its_rounding(millis in 1u64..10_000_000_000) {
+        fn what_is_written_is_read_back(millis in 0_u64..10_000_000_000) {
             let span = Duration::from_millis(millis);
             let back = parse_duration(&format_duration(span)).unwrap();
-            prop_assert!((back.as_secs_f64() / span.as_secs_f64() - 1.0).abs() < 0.01);
+            let difference = back.abs_diff(span);
+            prop_assert!(difference < Duration::from_micros(1), "{difference:?}");
         }
     }
 }

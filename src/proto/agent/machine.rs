@@ -9,48 +9,11 @@ use crate::base::{MemberId, Rng, Session, Time, TokenId};
 use super::config::Config;
 use super::custody::{Custody, Due};
 use super::history::History;
+use super::hold::{Hold, Stage};
 use super::nouns::{Event, Input, Message, Origin, Output, Spurious, Token};
 use super::regeneration::Timer;
 use super::routing::Candidates;
 use super::sightings::{Hearsay, Sighting, Sightings};
-
-/// A token that is here.
-#[derive(Clone, Debug)]
-struct Hold {
-    token: Token,
-    since: Time,
-    /// Who watches over it: whoever handed it to us. `None` if it was made here.
-    from: Option<MemberId>,
-    /// The end of the slot, while one runs.
-    slot: Option<Time>,
-    stage: Stage,
-    candidates: Candidates,
-}
-
-/// How far the visit is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// The slot runs, or the token rests, until it is to be offered.
-    Kept { until: Time },
-    /// It has rested, but nobody has answered the scouts yet.
-    AwaitingReports { until: Time },
-    /// A handoff is under way.
-    Offered,
-}
-
-impl Hold {
-    fn born(&self) -> Time {
-        self.since - self.token.age
-    }
-
-    fn deadline(&self) -> Option<Time> {
-        let stage = match self.stage {
-            Stage::Kept { until } | Stage::AwaitingReports { until } => Some(until),
-            Stage::Offered => None,
-        };
-        [stage, self.slot].into_iter().flatten().min()
-    }
-}
 
 /// The machine. [The module's page](super) says what it does; [`Input`] and [`Output`] how it is driven.
 #[derive(Clone, Debug)]
@@ -114,7 +77,12 @@ impl Agent {
 
     /// The next thing to be done, until there is none.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        let output = self.outputs.pop_front();
+        if output.is_none() {
+            // An idle agent keeps no queue: it would double the memory of a simulated circle.
+            self.outputs = VecDeque::new();
+        }
+        output
     }
 
     /// When the agent wants to be woken.

@@ -18,6 +18,7 @@
 mod config;
 mod custody;
 mod history;
+mod hold;
 mod machine;
 mod nouns;
 mod regeneration;
