@@ -1,6 +1,29 @@
-//! Who a member is, which token this is, and how often it was offered.
+//! Who a member is, which circle and which token this is, how often it was offered, and where it was seen last.
 
 use std::fmt;
+use std::time::Duration;
+
+/// A circle's identity: 16 bytes that stand for its authority's public key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CircleId([u8; 16]);
+
+impl CircleId {
+    /// The identity with these bytes.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// The identity's bytes.
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+impl fmt::Display for CircleId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().take(4).try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
 
 /// A member's identity: 16 bytes that stand for its public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,6 +92,41 @@ impl fmt::Display for Session {
         write!(f, "#{}", self.0)
     }
 }
+
+/// What a taker makes for one handoff, and only this run of it could have made. 16 bytes: the second of the taker's clock
+/// at which it was issued, and a tag.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nonce([u8; 16]);
+
+impl Nonce {
+    /// The nonce with these bytes.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// The nonce's bytes.
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+/// One token, as last seen by somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// Which token.
+    pub token: TokenId,
+    /// In which session: a later session is later news, whatever ages are claimed.
+    pub session: Session,
+    /// How long ago.
+    pub age: Duration,
+}
+
+/// How many tokens a member remembers and tells of. One would do if tokens never died: the sighting of a lost elder
+/// token must not push out that of the one which lives.
+pub const SIGHTINGS: usize = 2;
+
+/// What one member tells another about tokens.
+pub type Hearsay = [Option<Sighting>; SIGHTINGS];
 
 #[cfg(test)]
 mod tests {

@@ -7,6 +7,6 @@ mod rng;
 mod time;
 pub mod units;
 
-pub use ids::{MemberId, Session, TokenId};
+pub use ids::{CircleId, Hearsay, MemberId, Nonce, SIGHTINGS, Session, Sighting, TokenId};
 pub use rng::Rng;
 pub use time::Time;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::{MemberId, Rng, Session, Time, TokenId};
+use crate::base::{Hearsay, MemberId, Rng, Session, Sighting, Time, TokenId};
 
 use super::config::Config;
 use super::custody::{Custody, Due};
@@ -13,7 +13,7 @@ use super::hold::{Hold, Stage};
 use super::nouns::{Event, Input, Message, Origin, Output, Spurious, Token};
 use super::regeneration::Timer;
 use super::routing::Candidates;
-use super::sightings::{Hearsay, Sighting, Sightings};
+use super::sightings::Sightings;
 
 /// The machine. [The module's page](super) says what it does; [`Input`] and [`Output`] how it is driven.
 #[derive(Clone, Debug)]

@@ -32,4 +32,3 @@ pub use config::{CAPACITY_LIMIT, Config, Invalid};
 pub use machine::Agent;
 pub use nouns::{Event, Input, Message, Origin, Output, Spurious, Token};
 pub use rules::Rules;
-pub use sightings::{Hearsay, SIGHTINGS, Sighting};

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::{MemberId, Session, Time, TokenId};
-
-use super::sightings::Hearsay;
+use crate::base::{Hearsay, MemberId, Session, Time, TokenId};
 
 /// A token on its way from one member to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

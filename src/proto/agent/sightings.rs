@@ -5,27 +5,9 @@
 
 use std::time::Duration;
 
-use crate::base::{Session, Time, TokenId};
+use crate::base::{Hearsay, SIGHTINGS, Session, Sighting, Time, TokenId};
 
 use super::rules;
-
-/// How many tokens are remembered and told. One would do if tokens never died: the sighting of a lost elder token
-/// must not push out that of the one which lives.
-pub const SIGHTINGS: usize = 2;
-
-/// One token, as last seen by somebody.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sighting {
-    /// Which token.
-    pub token: TokenId,
-    /// In which session: a later session is later news, whatever ages are claimed.
-    pub session: Session,
-    /// How long ago.
-    pub age: Duration,
-}
-
-/// What one member tells another about tokens.
-pub type Hearsay = [Option<Sighting>; SIGHTINGS];
 
 #[derive(Clone, Copy, Debug)]
 struct Seen {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::base::{MemberId, Rng, Session, Time, TokenId};
+use crate::base::{Hearsay, MemberId, Rng, Session, Sighting, Time, TokenId};
 
 const SLOT: u64 = 4;
 const MIN_INTERVAL: u64 = 600;
