@@ -54,3 +54,5 @@
 pub mod base;
 pub mod proto;
 pub mod sim;
+pub mod trust;
+pub mod wire;

@@ -5,4 +5,6 @@
 //! harmless. The simulator, the tests and a real member drive the same machines.
 
 pub mod agent;
+pub mod directory;
+pub mod handoff;
 pub mod load;

@@ -61,6 +61,12 @@ impl Custody {
         Due::Check
     }
 
+    /// Its silence so far proves nothing: all checks anew.
+    pub(super) fn ask_again(&mut self, rules: &rules::Custody, now: Time) {
+        self.checks = 0;
+        self.due = self.due.max(now + rules.check_every);
+    }
+
     /// The taker still holds the token: it gets one more slot.
     pub(super) fn prolong(&mut self, rules: &rules::Custody, config: &Config, now: Time) {
         self.checks = 0;

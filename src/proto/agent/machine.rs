@@ -69,6 +69,7 @@ impl Agent {
             Input::Confirmed { token, session } => self.on_confirmed(token, session),
             Input::Unreachable { member } => self.on_unreachable(member, now),
             Input::Lost => self.on_lost(now),
+            Input::Stalled => self.on_stalled(now),
             Input::Received { from, message } => self.on_message(from, &message, now),
             Input::Work(has_work) => self.on_work(has_work, now),
         }
@@ -102,6 +103,11 @@ impl Agent {
         if self.hold.is_none() {
             self.generate(Origin::Founded, now);
         }
+    }
+
+    /// The circle has new constants. What is under way goes on by the old ones.
+    pub fn reconfigure(&mut self, config: Arc<Config>) {
+        self.config = config;
     }
 
     /// What a scout of this member says now.
@@ -207,6 +213,13 @@ impl Agent {
         }
         // Forgotten, so that we do not tell our custodian that it was handed on.
         self.history.forget(hold.token.id);
+    }
+
+    fn on_stalled(&mut self, now: Time) {
+        self.timer.restart(&self.config, &mut self.rng, now);
+        if let (Some(custody), Some(rules)) = (&mut self.custody, &self.config.rules.custody) {
+            custody.ask_again(rules, now);
+        }
     }
 
     fn on_work(&mut self, has_work: bool, now: Time) {

@@ -95,6 +95,9 @@ pub enum Input {
     },
     /// The token is no longer ours, for reasons that the agent does not see (the computer slept, the slot overran).
     Lost,
+    /// This member did not listen for a while (its computer or its own loop stood still): what seemed to be others'
+    /// silence may have been its own deafness, and proves nothing.
+    Stalled,
     /// A message of another agent.
     Received {
         /// Who sent it.

@@ -77,6 +77,12 @@ impl Timer {
         self.wind(config, rng);
     }
 
+    /// Waits anew, as if there had been news just now, but learns nothing from it.
+    pub(super) fn restart(&mut self, config: &Config, rng: &mut Rng, now: Time) {
+        self.last_news = now;
+        self.wind(config, rng);
+    }
+
     fn wind(&mut self, config: &Config, rng: &mut Rng) {
         let wait = match config.rules.regeneration {
             Regeneration::Adaptive { .. } => self.patience,

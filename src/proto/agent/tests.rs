@@ -580,6 +580,23 @@ fn who_lost_a_token_does_not_claim_to_have_passed_it_on() {
 }
 
 #[test]
+fn after_a_stall_silence_proves_nothing() {
+    let mut bench = custodian();
+    bench.wake_at(8.5).wake_at(9.0);
+    bench.at(60.0).tell(Input::Stalled);
+    assert_eq!(bench.generated(), None, "it was not listening");
+    bench.wake_at(60.5).wake_at(61.0);
+    assert_eq!(bench.sent(), [(member(2), HANDED)], "it asks again");
+    bench.wake_at(61.5);
+    assert_eq!(bench.generated(), Some(Origin::CustodyUnanswered));
+
+    let mut bench = Bench::new(Rules::early());
+    bench.at(5000.0).tell(Input::Stalled);
+    assert_eq!(bench.generated(), None);
+    assert_eq!(bench.agent.next_deadline(), Time::from_secs(6800), "all of Δ_max anew");
+}
+
+#[test]
 fn without_custody_nobody_checks_and_nobody_releases() {
     let mut bench = Bench::new(guarded_but(|rules| rules.custody = None));
     bench.arrives(token(1, 3, 0), 1).reports(2, 50).passes_to(2);
@@ -646,6 +663,7 @@ fn any_input() -> impl Strategy<Value = Input> {
             .prop_map(|(token, session)| Input::Confirmed { token: token_id(token), session: Session(session) }),
         1 => prop::option::of(someone.clone()).prop_map(|member| Input::Unreachable { member }),
         1 => Just(Input::Lost),
+        1 => Just(Input::Stalled),
         6 => (someone, any_message()).prop_map(|(from, message)| Input::Received { from, message }),
         1 => any::<bool>().prop_map(Input::Work),
     ]
