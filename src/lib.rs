@@ -9,15 +9,23 @@
 //! Imports go only to the left (`tests/tidy.rs` checks it):
 //!
 //! ```text
-//! base <- proto <- sim <- cli <- main
+//! base <- wire <- trust <- proto <- node <- driver <- peer <- cli <- main
+//!                                   node <- sim <----------- cli
 //! ```
 //!
 //! | room | what it is |
 //! |---|---|
 //! | [`base`] | values: time, seeded randomness, identities, units |
+//! | [`wire`] | the datagram: envelope, messages, records, canonical bytes, size limits |
+//! | [`trust`] | authority, certificate, charter, invitation, bans, key files |
+//! | [`proto::handoff`] | one passing of one token: Move, Ack, Commit, EarlyStop |
+//! | [`proto::directory`] | whom a member knows, and whom to forget |
 //! | [`proto::agent`] | what a member does with a token and without one: removal, regeneration, routing, custody |
 //! | [`proto::load`] | what a member's visits tell about the circle: return times and the load factor |
-//! | [`sim`] | the same machines on virtual time: the papers' figures, up to a million members |
+//! | [`node`] | composes them into one machine: datagrams, commands and time in; datagrams and events out |
+//! | [`sim`] | the same machines on virtual time: bare agents for the papers' figures, whole nodes over a faulty network |
+//! | [`driver`] | tokio: UDP, clock. The only place that owns a socket or reads a clock for the node |
+//! | [`peer`] | the running member: files, enrolment, control socket |
 //! | `cli` | arguments, settings, progress, messages; one file per command. Part of the program, not of this library |
 //!
 //! # The contract of the machines
@@ -52,6 +60,9 @@
 //! ```
 
 pub mod base;
+pub mod driver;
+pub mod node;
+pub mod peer;
 pub mod proto;
 pub mod sim;
 pub mod trust;

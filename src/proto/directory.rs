@@ -52,9 +52,15 @@ pub struct Known {
     suspected_since: Option<Time>,
     heard_at: Option<Time>,
     round_trip: Option<Duration>,
+    clock_offset_ms: Option<i64>,
 }
 
 impl Known {
+    /// How far its wall clock is ahead of ours, in milliseconds.
+    pub fn clock_offset_ms(&self) -> Option<i64> {
+        self.clock_offset_ms
+    }
+
     /// Its signed address and certificate.
     pub fn entry(&self) -> &Entry {
         &self.entry
@@ -113,7 +119,14 @@ impl Directory {
             return Learned::Nothing;
         }
         self.gone.remove(&member);
-        let known = Known { entry, failures: 0, suspected_since: None, heard_at: None, round_trip: None };
+        let known = Known {
+            entry,
+            failures: 0,
+            suspected_since: None,
+            heard_at: None,
+            round_trip: None,
+            clock_offset_ms: None,
+        };
         self.known.insert(member, known);
         Learned::New
     }
@@ -147,6 +160,13 @@ impl Directory {
         }
     }
 
+    /// The member told its wall clock.
+    pub fn saw_clock(&mut self, member: MemberId, offset_ms: i64) {
+        if let Some(known) = self.known.get_mut(&member) {
+            known.clock_offset_ms = Some(offset_ms);
+        }
+    }
+
     /// The member did not answer.
     pub fn failed(&mut self, member: MemberId, now: Time) {
         let patience = self.config.patience;
@@ -167,7 +187,8 @@ impl Directory {
     /// Forgets who was suspected for long.
     pub fn forget_silent(&mut self, now: Time) -> Vec<MemberId> {
         let forget_after = self.config.forget_after;
-        let is_due = |known: &Known| known.suspected_since.is_some_and(|since| now.since(since) >= forget_after);
+        let is_due =
+            |known: &Known| known.suspected_since.is_some_and(|since| now.since(since) >= forget_after);
         let silent: Vec<MemberId> =
             self.known.iter().filter(|(_, known)| is_due(known)).map(|(member, _)| *member).collect();
         for member in &silent {
@@ -325,7 +346,11 @@ mod tests {
         assert_eq!(directory.sample(2).len(), 1, "and not recommended");
         assert_eq!(directory.forget_silent(at(609)), []);
         assert_eq!(directory.forget_silent(at(610)), [member(1)]);
-        assert_eq!(directory.learn(entry(1, 5, 1000)), Learned::Nothing, "an old record does not bring it back");
+        assert_eq!(
+            directory.learn(entry(1, 5, 1000)),
+            Learned::Nothing,
+            "an old record does not bring it back"
+        );
         assert_eq!(directory.learn(entry(1, 6, 1000)), Learned::New, "a newer one does");
     }
 

@@ -15,6 +15,7 @@ mod report;
 mod scenario;
 mod uncoordinated;
 mod views;
+pub mod whole;
 
 pub use circle::{Circle, Moment, Trace};
 pub use measure::{Outcome, Spread};

@@ -14,7 +14,7 @@ use crate::base::{CircleId, MemberId};
 
 pub use body::{Body, COOL_LIMIT, ENTRIES_LIMIT};
 pub use envelope::{DATAGRAM_LIMIT, DATAGRAM_MIN, Datagram, Envelope, Rejected, pad_to};
-pub use header::{Header, Kind, NO_TOKEN};
+pub use header::{ANYONE, Header, Kind, NO_TOKEN};
 use records::PublicKey;
 
 /// The member with this public key.

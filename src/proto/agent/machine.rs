@@ -126,6 +126,11 @@ impl Agent {
         self.config.rules.meeting || self.hold.as_ref().is_none_or(|hold| hold.stage == Stage::Offered)
     }
 
+    /// Whether there is something to pull, as far as the agent was told.
+    pub fn has_work(&self) -> bool {
+        self.has_work
+    }
+
     /// Whether a slot runs.
     pub fn is_pulling(&self) -> bool {
         self.hold.as_ref().is_some_and(|hold| hold.slot.is_some())

@@ -504,11 +504,11 @@ fn a_custodian_checks_after_slot_and_grace_and_then_makes_a_new_token() {
     let mut bench = custodian();
     bench.wake_at(8.4);
     assert_eq!(bench.sent(), []);
-    bench.wake_at(8.5);
-    assert_eq!(bench.sent(), [(member(2), HANDED)]);
-    bench.wake_at(9.0);
-    assert_eq!(bench.sent(), [(member(2), HANDED)]);
-    bench.wake_at(9.5);
+    for check in [8.5, 8.8, 9.1, 9.4] {
+        bench.wake_at(check);
+        assert_eq!(bench.sent(), [(member(2), HANDED)]);
+    }
+    bench.wake_at(9.7);
     assert_eq!(bench.generated(), Some(Origin::CustodyUnanswered));
     assert!(!bench.agent.is_pulling(), "it had its slot just now; the new token rests and goes on");
 }
@@ -548,8 +548,8 @@ fn a_taker_that_still_holds_the_token_gets_one_more_slot() {
 #[test]
 fn the_token_itself_or_a_sighting_of_a_later_session_ends_custody() {
     let mut bench = custodian();
-    bench.at(5.0).arrives(token(1, 9, 4), 7).passes_to(8).wake_at(8.6);
-    assert!(bench.sent().is_empty(), "custody of the second handoff has just begun");
+    bench.at(5.0).arrives(token(1, 9, 4), 7).wake_at(8.6);
+    assert_eq!(bench.sent(), [], "it is here: nobody need be asked");
     let mut bench = custodian();
     bench.at(8.0).hears(7, Message::Scout { hearsay: seen(1, 5, 0) });
     bench.wake_at(60.0);
@@ -585,8 +585,10 @@ fn after_a_stall_silence_proves_nothing() {
     bench.wake_at(8.5).wake_at(9.0);
     bench.at(60.0).tell(Input::Stalled);
     assert_eq!(bench.generated(), None, "it was not listening");
-    bench.wake_at(60.5).wake_at(61.0);
-    assert_eq!(bench.sent(), [(member(2), HANDED)], "it asks again");
+    for check in [60.3, 60.6, 60.9, 61.2] {
+        bench.wake_at(check);
+        assert_eq!(bench.sent(), [(member(2), HANDED)], "it asks again");
+    }
     bench.wake_at(61.5);
     assert_eq!(bench.generated(), Some(Origin::CustodyUnanswered));
 

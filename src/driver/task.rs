@@ -1,0 +1,252 @@
+//! The task that owns node and socket.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::TryRng as _;
+use rand::rngs::SysRng;
+use tokio::net::UdpSocket;
+use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use crate::base::Time;
+use crate::node::{Command, Event, Input, Node, Output, Status};
+use crate::trust::Roll;
+use crate::wire::records::Entry;
+
+use super::clock::{BootClock, Disturbance};
+
+/// A wake-up later than this means that this loop, or the whole computer, stood still.
+const LATE: Duration = Duration::from_secs(1);
+
+/// Datagrams are at most 1,200 bytes; one that fills more than this is none of ours.
+const BUFFER: usize = 2048;
+
+/// Datagrams taken in before the clock and the commands get their turn.
+const BATCH: usize = 64;
+
+/// Commands and events that may wait.
+const QUEUE: usize = 1024;
+
+/// The driver ended.
+#[derive(Debug, thiserror::Error)]
+pub enum DriverError {
+    /// The socket failed for good.
+    #[error("the UDP socket failed")]
+    Socket(#[from] io::Error),
+    /// The system gives no randomness.
+    #[error("the system gives no random bytes")]
+    Randomness,
+    /// It has ended already.
+    #[error("the member has ended")]
+    Ended,
+}
+
+/// What the task is asked.
+#[derive(Debug)]
+enum Request {
+    Command(Command),
+    Status(oneshot::Sender<Status>),
+    Roll(oneshot::Sender<Roll>),
+    Entries(oneshot::Sender<Vec<Entry>>),
+}
+
+/// A way to talk to the running node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    requests: mpsc::Sender<Request>,
+    events: broadcast::Sender<(Time, Event)>,
+    address: SocketAddr,
+}
+
+impl Handle {
+    /// Tells the node what its process wants.
+    pub async fn command(&self, command: Command) -> Result<(), DriverError> {
+        self.requests.send(Request::Command(command)).await.map_err(|_| DriverError::Ended)
+    }
+
+    /// Asks the node about itself.
+    pub async fn status(&self) -> Result<Status, DriverError> {
+        self.ask(Request::Status).await
+    }
+
+    /// What the node believes of its circle: to be saved.
+    pub async fn roll(&self) -> Result<Roll, DriverError> {
+        self.ask(Request::Roll).await
+    }
+
+    /// Whom the node knows: to be saved.
+    pub async fn entries(&self) -> Result<Vec<Entry>, DriverError> {
+        self.ask(Request::Entries).await
+    }
+
+    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T, DriverError> {
+        let (answer, answered) = oneshot::channel();
+        self.requests.send(request(answer)).await.map_err(|_| DriverError::Ended)?;
+        answered.await.map_err(|_| DriverError::Ended)
+    }
+
+    /// Everything that happens from now on.
+    pub fn events(&self) -> broadcast::Receiver<(Time, Event)> {
+        self.events.subscribe()
+    }
+
+    /// Where the socket is bound.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// Runs a node on a socket until it has left or the last handle is gone.
+pub fn spawn(
+    node: Node,
+    socket: UdpSocket,
+    clock: BootClock,
+) -> io::Result<(Handle, JoinHandle<Result<(), DriverError>>)> {
+    let (requests, inbox) = mpsc::channel(QUEUE);
+    let (events, _) = broadcast::channel(QUEUE);
+    let handle = Handle { requests, events: events.clone(), address: socket.local_addr()? };
+    let task = Task { node, socket: Arc::new(socket), clock, inbox, events, has_left: false };
+    Ok((handle, tokio::spawn(task.run())))
+}
+
+struct Task {
+    node: Node,
+    socket: Arc<UdpSocket>,
+    clock: BootClock,
+    inbox: mpsc::Receiver<Request>,
+    events: broadcast::Sender<(Time, Event)>,
+    has_left: bool,
+}
+
+impl Task {
+    async fn run(mut self) -> Result<(), DriverError> {
+        let mut buffer = [0; BUFFER];
+        let socket = Arc::clone(&self.socket);
+        loop {
+            let deadline = self.node.next_deadline();
+            let wait = deadline.since(self.clock.now());
+            tokio::select! {
+                // In this order: what was waiting in the socket is heard before time is said to have passed.
+                biased;
+                received = socket.recv_from(&mut buffer) => self.on_received(received, &mut buffer)?,
+                request = self.inbox.recv() => match request {
+                    Some(request) => self.on_request(request),
+                    None => return Ok(()),
+                },
+                () = sleep(wait) => self.on_deadline(deadline)?,
+            }
+            if self.has_left {
+                return Ok(());
+            }
+        }
+    }
+
+    fn on_received(
+        &mut self,
+        first: io::Result<(usize, SocketAddr)>,
+        buffer: &mut [u8],
+    ) -> Result<(), DriverError> {
+        let mut received = first;
+        for _ in 0..BATCH {
+            match received {
+                Ok((len, from)) => {
+                    let now = self.clock.now();
+                    let bytes = buffer.get(..len).unwrap_or_default();
+                    self.node.handle(Input::Datagram { bytes, from }, now);
+                    self.drain(now);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                // An earlier datagram of ours found nobody: no reason to stop listening.
+                Err(error) if is_harmless(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+            received = self.socket.try_recv_from(buffer);
+        }
+        Ok(())
+    }
+
+    fn on_request(&mut self, request: Request) {
+        let now = self.clock.now();
+        match request {
+            Request::Command(command) => {
+                self.node.handle(Input::Command(command), now);
+                self.drain(now);
+            }
+            // Whoever asked may have gone; then nobody misses the answer.
+            Request::Status(answer) => drop(answer.send(self.node.status(now))),
+            Request::Roll(answer) => drop(answer.send(self.node.roll().clone())),
+            Request::Entries(answer) => {
+                let entries = self.node.directory().iter().map(|(_, known)| known.entry().clone());
+                drop(answer.send(entries.collect()));
+            }
+        }
+    }
+
+    /// First see whether the computer slept: what is due may no longer be true.
+    fn on_deadline(&mut self, deadline: Time) -> Result<(), DriverError> {
+        let late = self.clock.now().since(deadline);
+        match self.clock.look() {
+            Some(Disturbance::Slept(asleep)) => self.slept(asleep.max(late))?,
+            Some(Disturbance::Jumped { wall_offset_ms }) => {
+                self.tell(Command::WallClock { offset_ms: wall_offset_ms });
+                // Perhaps the machine was rolled back to a former state: hold nothing, believe nothing old.
+                self.slept(Duration::MAX)?;
+            }
+            None if late > LATE => self.slept(late)?,
+            None => {}
+        }
+        let now = self.clock.now();
+        self.node.handle(Input::Wake, now);
+        self.drain(now);
+        Ok(())
+    }
+
+    fn slept(&mut self, asleep: Duration) -> Result<(), DriverError> {
+        let fresh_secret = random_bytes()?;
+        self.tell(Command::Slept { asleep, fresh_secret });
+        Ok(())
+    }
+
+    fn tell(&mut self, command: Command) {
+        let now = self.clock.now();
+        self.node.handle(Input::Command(command), now);
+        self.drain(now);
+    }
+
+    fn drain(&mut self, now: Time) {
+        while let Some(output) = self.node.poll_output() {
+            match output {
+                // A full socket loses the datagram, as the network might: the protocol repeats what matters.
+                Output::Datagram { to, bytes } => {
+                    let _ = self.socket.try_send_to(&bytes, to);
+                }
+                Output::Event(event) => {
+                    self.has_left |= event == Event::Left;
+                    // Without listeners nobody misses it.
+                    let _ = self.events.send((now, event));
+                }
+            }
+        }
+    }
+}
+
+fn is_harmless(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted, NetworkUnreachable,
+    };
+    matches!(
+        error.kind(),
+        ConnectionRefused | ConnectionReset | HostUnreachable | NetworkUnreachable | Interrupted
+    )
+}
+
+/// Bytes that nobody can guess.
+pub fn random_bytes<const N: usize>() -> Result<[u8; N], DriverError> {
+    let mut bytes = [0; N];
+    SysRng.try_fill_bytes(&mut bytes).map_err(|_| DriverError::Randomness)?;
+    Ok(bytes)
+}

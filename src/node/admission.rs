@@ -1,0 +1,130 @@
+//! Who is listened to: every check on a datagram, the cheapest first, silent at the first failure.
+
+use std::net::SocketAddr;
+
+use crate::base::{MemberId, Time};
+use crate::proto::handoff;
+use crate::trust::{self, Refusal};
+use crate::wire::records::Certificate;
+use crate::wire::{self, Body, Datagram, Envelope, Header, Kind};
+
+use super::machine::{KEY_CACHE, Node};
+
+/// Why a datagram was dropped. Counted, never answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// Not a datagram of this circle for this member.
+    Wire(wire::Rejected),
+    /// A good datagram that fits nothing that is under way.
+    Irrelevant,
+    /// Too many of them.
+    TooMany,
+    /// A sender without a known certificate, and it brought none.
+    UnknownSender,
+    /// A certificate that is not valid here.
+    Certificate(Refusal),
+    /// Not signed by its sender.
+    Signature,
+}
+
+impl Rejection {
+    /// A word for metrics and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wire(rejected) => rejected.name(),
+            Self::Irrelevant => "irrelevant",
+            Self::TooMany => "too_many",
+            Self::UnknownSender => "unknown_sender",
+            Self::Certificate(_) => "certificate",
+            Self::Signature => "signature",
+        }
+    }
+}
+
+impl From<wire::Rejected> for Rejection {
+    fn from(rejected: wire::Rejected) -> Self {
+        Self::Wire(rejected)
+    }
+}
+
+impl Node {
+    pub(super) fn admit(&mut self, bytes: &[u8], from: SocketAddr, now: Time) -> Result<Datagram, Rejection> {
+        let circle = self.identity.roll.circle();
+        let envelope = Envelope::open(bytes, circle, self.me, self.identity.gate.as_bytes())?;
+        let header = envelope.header();
+        if !self.is_relevant(header, now) {
+            return Err(Rejection::Irrelevant);
+        }
+        let is_allowed = match header.kind {
+            Kind::Ack | Kind::Commit | Kind::EarlyStop | Kind::Report => self.buckets.allow_answer(now),
+            _ => self.buckets.allow_question(from, now),
+        };
+        if !is_allowed {
+            return Err(Rejection::TooMany);
+        }
+        let key = match header.kind {
+            Kind::Enrol => enrolling_key(&envelope)?,
+            _ => self.sender_certificate(&envelope, now)?.key,
+        };
+        if !trust::verify(self.identity.key.suite(), &key, &envelope.signed_bytes(), envelope.signature()) {
+            return Err(Rejection::Signature);
+        }
+        Ok(envelope.read()?)
+    }
+
+    /// Whether the datagram fits something that is under way, by its header alone.
+    fn is_relevant(&self, header: &Header, now: Time) -> bool {
+        let message = match header.kind {
+            Kind::Move => handoff::Message::Move,
+            Kind::Ack => handoff::Message::Ack(header.nonce),
+            Kind::Commit => handoff::Message::Commit(header.nonce),
+            Kind::EarlyStop => handoff::Message::EarlyStop(header.nonce),
+            Kind::Report => return self.asked.iter().any(|asked| asked.concerns(header.sender)),
+            Kind::Enrolled => return false,
+            _ => return true,
+        };
+        let (from, token, session) = (header.sender, header.token, header.session);
+        let is_open = header.kind != Kind::Move || self.agent.is_open();
+        is_open && self.handoff.is_relevant(&handoff::Received { from, token, session, message }, now)
+    }
+
+    /// The certificate that the signature is checked with: a known one, or the one that came along.
+    fn sender_certificate(&mut self, envelope: &Envelope<'_>, now: Time) -> Result<Certificate, Rejection> {
+        let sender = envelope.header().sender;
+        let wall_s = self.wall_s(now);
+        if let Some(certificate) = self.known_certificate(sender) {
+            let certificate = certificate.clone();
+            match self.identity.roll.check_validity(&certificate, wall_s) {
+                Ok(()) => return Ok(certificate),
+                // It may have been renewed.
+                Err(Refusal::Expired) => {}
+                Err(refusal) => return Err(Rejection::Certificate(refusal)),
+            }
+        }
+        let certificate = envelope.certificate()?.ok_or(Rejection::UnknownSender)?;
+        if wire::member_id(&certificate.key) != sender {
+            return Err(Rejection::Certificate(Refusal::WrongMember));
+        }
+        if !self.buckets.allow_certificate(now) {
+            return Err(Rejection::TooMany);
+        }
+        self.identity.roll.check_certificate(&certificate, wall_s).map_err(Rejection::Certificate)?;
+        if self.keys.len() >= KEY_CACHE {
+            self.keys.pop_first();
+        }
+        self.keys.insert(sender, certificate.clone());
+        Ok(certificate)
+    }
+
+    fn known_certificate(&self, member: MemberId) -> Option<&Certificate> {
+        self.keys.get(&member).or_else(|| self.directory.get(member).map(|known| &known.entry().certificate))
+    }
+}
+
+/// Somebody who is not yet a member brings its key itself.
+fn enrolling_key(envelope: &Envelope<'_>) -> Result<wire::records::PublicKey, Rejection> {
+    match envelope.read()?.body {
+        Body::Enrol { key, .. } => Ok(key),
+        _ => Err(Rejection::Wire(wire::Rejected::Malformed)),
+    }
+}

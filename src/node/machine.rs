@@ -1,0 +1,354 @@
+//! The machine itself: its state, its commands, and what time does to it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::{MemberId, Rng, Session, Time, TokenId};
+use crate::proto::agent::{self, Agent};
+use crate::proto::directory::Directory;
+use crate::proto::handoff::{self, Handoff};
+use crate::proto::load::Load;
+use crate::trust::{self, Roll};
+use crate::wire::ANYONE;
+use crate::wire::records::{AddressRecord, Certificate, Charter, Entry, RuleSet};
+
+use super::buckets::Buckets;
+use super::nouns::{Command, Config, Event, Identity, Input, Output};
+use super::status::Counters;
+
+/// How long a scouted member has to answer before it counts as silent.
+const SCOUT_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Certificates of members that are not in the directory, for as long as they speak to us.
+pub(super) const KEY_CACHE: usize = 256;
+
+/// How often the directory looks for whom to forget.
+const TIDY_EVERY: Duration = Duration::from_secs(30);
+
+/// How many members hear a goodbye.
+const GOODBYES: usize = 8;
+
+/// What travels with a token and must be said again with every repetition of its Commit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cargo {
+    pub(super) age: Duration,
+    pub(super) cool: Duration,
+}
+
+/// A scout that has not been answered yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    /// [`ANYONE`] for a greeting.
+    pub(super) member: MemberId,
+    pub(super) echo: u32,
+    pub(super) at: Time,
+}
+
+impl Asked {
+    pub(super) fn concerns(&self, member: MemberId) -> bool {
+        self.member == member || self.member == ANYONE
+    }
+}
+
+/// Scouts that may be unanswered at once.
+pub(super) const ASKED_LIMIT: usize = 64;
+
+/// The datagram that is being dealt with: answers go back to where it came from, and are no longer than it was.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question {
+    pub(super) from: MemberId,
+    pub(super) address: SocketAddr,
+    pub(super) len: usize,
+    pub(super) echo: u32,
+    pub(super) had_certificate: bool,
+}
+
+/// Whether the jobs pull.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pull {
+    Idle,
+    Running,
+    /// Told to stop; a handoff may wait for it.
+    Stopping {
+        handoff: Option<TokenId>,
+    },
+}
+
+/// Whether the member wants to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leaving {
+    No,
+    Draining,
+    Gone,
+}
+
+/// One member.
+#[derive(Debug)]
+pub struct Node {
+    pub(super) identity: Identity,
+    pub(super) me: MemberId,
+    pub(super) record: AddressRecord,
+    pub(super) wall_offset_ms: i64,
+    pub(super) agent: Agent,
+    pub(super) handoff: Handoff,
+    pub(super) directory: Directory,
+    pub(super) load: Load,
+    pub(super) buckets: Buckets,
+    pub(super) rng: Rng,
+    pub(super) keys: BTreeMap<MemberId, Certificate>,
+    pub(super) asked: Vec<Asked>,
+    pub(super) cargo: BTreeMap<TokenId, Cargo>,
+    /// Age and cooling of the Commit that is being dealt with.
+    pub(super) arriving: Option<Cargo>,
+    pub(super) question: Option<Question>,
+    pub(super) pull: Pull,
+    pub(super) wants_work: bool,
+    pub(super) cool_until: Time,
+    pub(super) leaving: Leaving,
+    pub(super) tidy_at: Time,
+    pub(super) counters: Counters,
+    pub(super) to_agent: VecDeque<agent::Input>,
+    pub(super) to_handoff: VecDeque<handoff::Input>,
+    pub(super) outputs: VecDeque<Output>,
+}
+
+impl Node {
+    /// A member that starts now: it holds nothing and knows nobody.
+    pub fn new(identity: Identity, config: Config, now: Time) -> Result<Self, agent::Invalid> {
+        let charter = identity.roll.charter();
+        let agent_config = agent_config(charter)?;
+        let me = identity.key.member_id();
+        let mut rng = Rng::seeded(config.seed);
+        let nominal_period = agent_config.nominal_period();
+        let handoff = Handoff::new(
+            me,
+            identity.roll.circle(),
+            handoff::Config::new(charter.slot, agent_config.min_interval()),
+            config.boot_secret,
+            config.wall_offset_ms,
+            now,
+        );
+        let agent = Agent::new(me, Arc::new(agent_config), rng.child(), config.wall_offset_ms, now);
+        let record =
+            trust::sign_address(&identity.key, identity.roll.circle(), config.sequence, config.address);
+        Ok(Self {
+            me,
+            record,
+            wall_offset_ms: config.wall_offset_ms,
+            agent,
+            handoff,
+            directory: Directory::new(me, config.directory, rng.child()),
+            load: Load::new(nominal_period),
+            buckets: Buckets::new(now),
+            rng,
+            keys: BTreeMap::new(),
+            asked: Vec::new(),
+            cargo: BTreeMap::new(),
+            arriving: None,
+            question: None,
+            pull: Pull::Idle,
+            wants_work: false,
+            cool_until: now,
+            leaving: Leaving::No,
+            tidy_at: now + TIDY_EVERY,
+            counters: Counters::default(),
+            to_agent: VecDeque::new(),
+            to_handoff: VecDeque::new(),
+            outputs: VecDeque::new(),
+            identity,
+        })
+    }
+
+    /// The one way in: one input, then drain the outputs.
+    ///
+    /// # Panics
+    /// If outputs of the last call were left behind: that is a bug of the driver.
+    pub fn handle(&mut self, input: Input<'_>, now: Time) {
+        assert!(self.outputs.is_empty(), "drain the node's outputs before its next input");
+        match input {
+            Input::Datagram { bytes, from } => self.on_datagram(bytes, from, now),
+            Input::Command(command) => self.on_command(command, now),
+            Input::Wake => {}
+        }
+        self.pump(now);
+        self.question = None;
+        self.run_deadlines(now);
+        self.pump(now);
+        self.leave_when_drained();
+    }
+
+    /// The next thing to be done, until there is none.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When the node wants to be woken.
+    pub fn next_deadline(&self) -> Time {
+        let scouts = self.asked.iter().map(|asked| asked.at + SCOUT_PATIENCE).min();
+        let cooled = (self.wants_work && !self.is_working()).then_some(self.cool_until);
+        [Some(self.agent.next_deadline()), self.handoff.next_deadline(), scouts, cooled, Some(self.tidy_at)]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(self.tidy_at)
+    }
+
+    /// Who this is.
+    pub fn id(&self) -> MemberId {
+        self.me
+    }
+
+    /// What it believes of its circle.
+    pub fn roll(&self) -> &Roll {
+        &self.identity.roll
+    }
+
+    /// Whom it knows.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// The token that is here, with the session in which it came.
+    pub fn token(&self) -> Option<(TokenId, Session)> {
+        self.agent.token().map(|token| (token.id, token.session))
+    }
+
+    /// Whether it has authority over this token: it holds it, or offers it and was not taken at its word yet.
+    pub fn holds(&self, token: TokenId) -> bool {
+        self.handoff.holds(token)
+    }
+
+    /// Its own signed address with its certificate.
+    pub fn entry(&self) -> Entry {
+        Entry { record: self.record.clone(), certificate: self.identity.certificate.clone() }
+    }
+
+    // --- commands ---------------------------------------------------------------------------------------------
+
+    fn on_command(&mut self, command: Command, now: Time) {
+        match command {
+            Command::Work(wants_work) => {
+                self.wants_work = wants_work;
+                self.tell_work(now);
+            }
+            Command::SlotStopped => self.on_slot_stopped(),
+            Command::Found => {
+                self.agent.found(now);
+            }
+            Command::Greet { address } => self.send_greeting(address, now),
+            Command::Learn { entry } => self.learn(entry, now),
+            Command::Moved { address } => {
+                let sequence = self.record.sequence.saturating_add(1);
+                let circle = self.identity.roll.circle();
+                self.record = trust::sign_address(&self.identity.key, circle, sequence, address);
+            }
+            Command::Cool { span } => self.cool(span, now),
+            Command::Slept { asleep, fresh_secret } => {
+                self.to_handoff.push_back(handoff::Input::Slept { asleep, fresh_secret });
+                self.to_agent.push_back(agent::Input::Stalled);
+            }
+            Command::Stalled => self.to_agent.push_back(agent::Input::Stalled),
+            Command::WallClock { offset_ms } => self.wall_offset_ms = offset_ms,
+            Command::Charter { charter } => self.on_charter(charter),
+            Command::Bans { bans } => self.on_bans(bans, now),
+            Command::Welcome { to, member, certificate } => self.send_welcome(to, member, certificate),
+            Command::Leave => {
+                self.leaving = Leaving::Draining;
+                self.tell_work(now);
+                self.to_handoff.push_back(handoff::Input::Open(false));
+            }
+        }
+    }
+
+    fn is_working(&self) -> bool {
+        self.agent.has_work()
+    }
+
+    /// The agent works if the jobs want to, the source does not ask for a rest, and we are not leaving.
+    pub(super) fn tell_work(&mut self, now: Time) {
+        let works = self.wants_work && now >= self.cool_until && self.leaving == Leaving::No;
+        if works != self.is_working() {
+            self.to_agent.push_back(agent::Input::Work(works));
+        }
+    }
+
+    /// The source asks to be left alone. It is only ever prolonged, and never beyond the limit.
+    pub(super) fn cool(&mut self, span: Duration, now: Time) {
+        let until = now + span.min(crate::wire::COOL_LIMIT);
+        if until > self.cool_until {
+            self.cool_until = until;
+            self.outputs.push_back(Output::Event(Event::Cooling { until }));
+            self.tell_work(now);
+        }
+    }
+
+    fn on_slot_stopped(&mut self) {
+        let before = std::mem::replace(&mut self.pull, Pull::Idle);
+        if let Pull::Stopping { handoff: Some(token) } = before {
+            self.to_handoff.push_back(handoff::Input::SlotStopped { token });
+        }
+    }
+
+    // --- what time does ---------------------------------------------------------------------------------------
+
+    fn run_deadlines(&mut self, now: Time) {
+        self.to_agent.push_back(agent::Input::Wake);
+        self.to_handoff.push_back(handoff::Input::Wake);
+        self.tell_work(now);
+        let (silent, pending) = self.asked.iter().partition(|asked| now >= asked.at + SCOUT_PATIENCE);
+        self.asked = pending;
+        let silent: Vec<Asked> = silent;
+        for asked in silent {
+            self.directory.failed(asked.member, now);
+        }
+        if now >= self.tidy_at {
+            self.tidy_at = now + TIDY_EVERY;
+            self.directory.forget_silent(now);
+            self.expel_myself_if_banned(now);
+        }
+    }
+
+    /// Says goodbye as soon as no token is here or on its way.
+    fn leave_when_drained(&mut self) {
+        if self.leaving != Leaving::Draining || self.agent.token().is_some() || !self.cargo.is_empty() {
+            return;
+        }
+        self.leaving = Leaving::Gone;
+        for member in self.directory.draw(GOODBYES) {
+            self.send_goodbye(member);
+        }
+        self.outputs.push_back(Output::Event(Event::Left));
+    }
+
+    pub(super) fn wall_ms(&self, now: Time) -> i64 {
+        self.wall_offset_ms.saturating_add(now.as_nanos() / 1_000_000)
+    }
+
+    pub(super) fn wall_s(&self, now: Time) -> u64 {
+        u64::try_from(self.wall_ms(now) / 1000).unwrap_or(0)
+    }
+
+    /// How far another's wall clock is ahead of ours, if its answer took half of the round trip.
+    pub(super) fn clock_offset_ms(&self, wall_ms: u64, round_trip: Duration, now: Time) -> i64 {
+        let then = self.wall_ms(now).saturating_sub(i64::try_from(round_trip.as_millis() / 2).unwrap_or(0));
+        i64::try_from(wall_ms).unwrap_or(i64::MAX).saturating_sub(then)
+    }
+}
+
+/// The agent's constants, as the charter says.
+pub(super) fn agent_config(charter: &Charter) -> Result<agent::Config, agent::Invalid> {
+    let rules = match charter.rules {
+        RuleSet::Early => agent::Rules::early(),
+        RuleSet::Classic => agent::Rules::classic(),
+        RuleSet::Guarded => {
+            let mut rules = agent::Rules::guarded();
+            if let Some(scouting) = &mut rules.scouting {
+                scouting.scouts = usize::from(charter.scouts.max(1));
+            }
+            rules
+        }
+    };
+    agent::Config::new(charter.slot, charter.skip, charter.capacity, rules)
+}

@@ -1,0 +1,32 @@
+//! The node: one member as one machine. Datagrams, commands and time go in; datagrams and events come out.
+//!
+//! ```text
+//!              datagrams                                    commands
+//!                  |                                            |
+//!   admission: gate, relevance, buckets, certificate, signature |
+//!                  |                                            |
+//!        +---------+-----------+------------------+-------------+
+//!        |                     |                  |
+//!     handoff  <--- offers --- agent           directory       load
+//!        |   --- arrivals --->  |                  |
+//!        +---------+-----------+------------------+
+//!                  |
+//!            datagrams, events
+//! ```
+//!
+//! The protocols do not know each other; the node translates what one says into what another hears. It has no clock, no
+//! socket and no file: the tokio driver, the simulator and the tests run the same node. One input, then drain.
+
+mod admission;
+mod buckets;
+mod hearing;
+mod machine;
+mod nouns;
+mod speech;
+mod status;
+mod translation;
+
+pub use admission::Rejection;
+pub use machine::Node;
+pub use nouns::{Command, Config, Event, Identity, Input, Output};
+pub use status::{MemberStatus, Status};

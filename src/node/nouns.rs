@@ -1,0 +1,192 @@
+//! The node's nouns: what goes in and what comes out.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::base::{MemberId, Session, Time, TokenId};
+use crate::proto::{agent, directory, handoff};
+use crate::trust::{GateKey, PrivateKey, Roll};
+use crate::wire::records::{Bans, Certificate, Charter, Entry, PublicKey};
+
+/// Who a member is, and what it believes of its circle.
+#[derive(Debug)]
+pub struct Identity {
+    /// Its private key.
+    pub key: PrivateKey,
+    /// The authority's word for it.
+    pub certificate: Certificate,
+    /// Charter and bans.
+    pub roll: Roll,
+    /// The circle's gate key.
+    pub gate: GateKey,
+}
+
+/// How a member starts.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where others reach it.
+    pub address: SocketAddr,
+    /// The sequence number of its address record: higher than any that it used before, such as the time of day.
+    pub sequence: u64,
+    /// 32 bytes that nobody can guess and that were never used before.
+    pub boot_secret: [u8; 32],
+    /// What to add to `now` to get the wall clock, in milliseconds since 1970.
+    pub wall_offset_ms: i64,
+    /// Seed of everything that is random but need not be secret.
+    pub seed: u64,
+    /// How many members it knows, and for how long.
+    pub directory: directory::Config,
+}
+
+/// What happens to a node.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// Bytes came in.
+    Datagram {
+        /// The bytes, whatever they are.
+        bytes: &'a [u8],
+        /// From where, as far as the network says.
+        from: SocketAddr,
+    },
+    /// Its own process wants something.
+    Command(Command),
+    /// Time has passed.
+    Wake,
+}
+
+/// What its own process wants of a node.
+#[derive(Debug)]
+pub enum Command {
+    /// Whether there is something to pull.
+    Work(bool),
+    /// The pull has ended: no byte is read any more.
+    SlotStopped,
+    /// Make the circle's first token.
+    Found,
+    /// Say hello to whoever is at this address.
+    Greet {
+        /// Where.
+        address: SocketAddr,
+    },
+    /// An entry from a file: it is checked like any other.
+    Learn {
+        /// The entry.
+        entry: Entry,
+    },
+    /// This member is reached at another address now.
+    Moved {
+        /// Where.
+        address: SocketAddr,
+    },
+    /// The source asks to be left alone for so long.
+    Cool {
+        /// How long.
+        span: Duration,
+    },
+    /// The computer slept, or the clocks jumped against each other.
+    Slept {
+        /// For how long.
+        asleep: Duration,
+        /// 32 new bytes that nobody can guess.
+        fresh_secret: [u8; 32],
+    },
+    /// The loop was late by more than a second: nobody listened.
+    Stalled,
+    /// The wall clock was set.
+    WallClock {
+        /// What to add to `now`.
+        offset_ms: i64,
+    },
+    /// A charter from the authority at hand.
+    Charter {
+        /// The charter.
+        charter: Charter,
+    },
+    /// Bans from the authority at hand.
+    Bans {
+        /// The bans.
+        bans: Bans,
+    },
+    /// The answer to [`Event::Enrol`].
+    Welcome {
+        /// Where the newcomer is.
+        to: SocketAddr,
+        /// Who it is.
+        member: MemberId,
+        /// Its certificate.
+        certificate: Certificate,
+    },
+    /// Hand the token over and go.
+    Leave,
+}
+
+/// What a node wants done.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send these bytes.
+    Datagram {
+        /// Where to.
+        to: SocketAddr,
+        /// What.
+        bytes: Vec<u8>,
+    },
+    /// Something happened.
+    Event(Event),
+}
+
+/// What happened at a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The jobs may pull.
+    SlotBegan {
+        /// By which token.
+        token: TokenId,
+        /// In which session: a number that only grows, to fence off late writers.
+        session: Session,
+        /// Until when at most.
+        until: Time,
+    },
+    /// The jobs must end their pull now, and say [`Command::SlotStopped`] when no byte is read any more.
+    StopSlot,
+    /// Something at the agent.
+    Agent(agent::Event),
+    /// Something about a handoff.
+    Handoff(handoff::Event),
+    /// A member that was not known.
+    MemberLearned {
+        /// Who.
+        member: MemberId,
+    },
+    /// The circle leaves its source alone.
+    Cooling {
+        /// Until when.
+        until: Time,
+    },
+    /// A newer charter is in force.
+    CharterChanged {
+        /// Its version.
+        version: u32,
+    },
+    /// A newer list of bans is in force.
+    BansChanged {
+        /// Its version.
+        version: u32,
+    },
+    /// Somebody with an invitation wants to be a member.
+    Enrol {
+        /// Who it would be.
+        member: MemberId,
+        /// Its key; the datagram was signed with it.
+        key: PublicKey,
+        /// Which invitation.
+        invitation: [u8; 8],
+        /// The proof that it knows the invitation's secret.
+        mac: [u8; 16],
+        /// Where the answer goes.
+        address: SocketAddr,
+    },
+    /// This member was banned, or its certificate has expired.
+    Expelled,
+    /// The token is handed over and goodbye is said.
+    Left,
+}

@@ -1,0 +1,215 @@
+//! What the node says: datagrams, and where they go.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::base::{MemberId, Nonce, Session, Time, TokenId};
+use crate::proto::{agent, handoff};
+use crate::wire::records::{Certificate, Entry};
+use crate::wire::{ANYONE, Body, DATAGRAM_LIMIT, Datagram, Header, Kind, NO_TOKEN, pad_to};
+
+use super::machine::{ASKED_LIMIT, Asked, Cargo, Node};
+use super::nouns::Output;
+
+/// Questions are padded to this, so that the answer may carry as much: a certificate and two entries.
+const QUESTION_LEN: usize = 1100;
+
+/// Entries told of in one datagram, besides one's own.
+const TOLD: usize = 2;
+
+impl Node {
+    pub(super) fn send_handoff(
+        &mut self,
+        to: MemberId,
+        token: TokenId,
+        session: Session,
+        message: handoff::Message,
+        with_certificate: bool,
+    ) {
+        let (kind, nonce, body) = match message {
+            handoff::Message::Move => (Kind::Move, Nonce::default(), Body::Move),
+            handoff::Message::Ack(nonce) => {
+                (Kind::Ack, nonce, Body::Ack { entries: self.directory.sample(TOLD) })
+            }
+            handoff::Message::Commit(nonce) => {
+                let Cargo { age, cool } = self
+                    .cargo
+                    .get(&token)
+                    .copied()
+                    .unwrap_or(Cargo { age: Duration::ZERO, cool: Duration::ZERO });
+                (Kind::Commit, nonce, Body::Commit { age, cool, entries: self.directory.sample(1) })
+            }
+            handoff::Message::EarlyStop(nonce) => (Kind::EarlyStop, nonce, Body::EarlyStop),
+        };
+        let was_asked_with = self.question.is_some_and(|question| question.had_certificate);
+        let certificate = (with_certificate || was_asked_with).then(|| self.identity.certificate.clone());
+        let header = self.header(kind, to, token, session, nonce);
+        let mut datagram = Datagram { header, body, certificate, padding: 0 };
+        if kind == Kind::Move {
+            datagram = pad_to(datagram, QUESTION_LEN);
+        }
+        self.send(to, datagram);
+    }
+
+    pub(super) fn send_message(&mut self, to: MemberId, message: agent::Message, now: Time) {
+        let (kind, token, session, body) = match message {
+            agent::Message::Report { waited, has_work, hearsay } => {
+                let body = Body::Report {
+                    hearsay,
+                    echo: self.question.map_or(0, |question| question.echo),
+                    waited,
+                    has_work,
+                    charter_version: self.identity.roll.charter().version,
+                    bans_version: self.identity.roll.bans_version(),
+                    wall_ms: u64::try_from(self.wall_ms(now)).unwrap_or(0),
+                    entries: self.own_and_others(TOLD),
+                };
+                (Kind::Report, NO_TOKEN, Session(0), body)
+            }
+            agent::Message::Release { token, session } => (Kind::Release, token, session, Body::Release),
+            agent::Message::Check { token, session } => (Kind::Check, token, session, Body::Check),
+            agent::Message::Holding { token, session } => (Kind::Holding, token, session, Body::Holding),
+            agent::Message::Passed { token, session } => (Kind::Passed, token, session, Body::Passed),
+            // Scouts go to whom the directory says: see `send_scouts`.
+            agent::Message::Scout { .. } => return,
+        };
+        let had_certificate = self.question.is_some_and(|question| question.had_certificate);
+        let certificate = had_certificate.then(|| self.identity.certificate.clone());
+        let header = self.header(kind, to, token, session, Nonce::default());
+        self.send(to, Datagram { header, body, certificate, padding: 0 });
+    }
+
+    pub(super) fn send_scouts(&mut self, count: usize, now: Time) {
+        for member in self.directory.draw(count) {
+            let Some(address) = self.directory.address(member) else { continue };
+            let is_stranger = self.directory.get(member).is_none_or(|known| known.heard_at().is_none());
+            self.send_scout(address, member, is_stranger, now);
+        }
+    }
+
+    /// A scout to whoever is at the address: how a newcomer gets to know its first members.
+    pub(super) fn send_greeting(&mut self, address: SocketAddr, now: Time) {
+        self.send_scout(address, ANYONE, true, now);
+    }
+
+    fn send_scout(&mut self, address: SocketAddr, member: MemberId, with_certificate: bool, now: Time) {
+        let echo = u32::try_from(self.rng.next_u64() >> 32).unwrap_or(0);
+        if self.asked.len() >= ASKED_LIMIT {
+            self.asked.remove(0);
+        }
+        self.asked.push(Asked { member, echo, at: now });
+        let agent::Message::Scout { hearsay } = self.agent.scout(now) else { return };
+        let body = Body::Scout {
+            hearsay,
+            echo,
+            charter_version: self.identity.roll.charter().version,
+            bans_version: self.identity.roll.bans_version(),
+            entries: vec![self.entry()],
+        };
+        let certificate = with_certificate.then(|| self.identity.certificate.clone());
+        let header = self.header(Kind::Scout, member, NO_TOKEN, Session(0), Nonce::default());
+        let datagram = pad_to(Datagram { header, body, certificate, padding: 0 }, QUESTION_LEN);
+        self.send_to(address, &datagram);
+    }
+
+    pub(super) fn send_goodbye(&mut self, member: MemberId) {
+        let header = self.header(Kind::Leave, member, NO_TOKEN, Session(0), Nonce::default());
+        self.send(member, Datagram { header, body: Body::Leave, certificate: None, padding: 0 });
+    }
+
+    pub(super) fn send_welcome(&mut self, to: SocketAddr, member: MemberId, certificate: Certificate) {
+        let charter = self.identity.roll.charter().clone();
+        let header = self.header(Kind::Enrolled, member, NO_TOKEN, Session(0), Nonce::default());
+        let body = Body::Enrolled { certificate, charter };
+        let own = Some(self.identity.certificate.clone());
+        self.send_to(to, &Datagram { header, body, certificate: own, padding: 0 });
+    }
+
+    /// Somebody whose charter or bans are older than ours gets ours.
+    pub(super) fn share_versions(
+        &mut self,
+        to: MemberId,
+        charter_version: u32,
+        bans_version: u32,
+        now: Time,
+    ) {
+        let roll = &self.identity.roll;
+        let mut news = Vec::new();
+        if charter_version < roll.charter().version {
+            news.push((Kind::Charter, Body::Charter(roll.charter().clone())));
+        }
+        if let Some(bans) = roll.bans().filter(|bans| bans_version < bans.version) {
+            news.push((Kind::Bans, Body::Bans(bans.clone())));
+        }
+        for (kind, body) in news {
+            if self.buckets.allow_news(now) {
+                let header = self.header(kind, to, NO_TOKEN, Session(0), Nonce::default());
+                let certificate = Some(self.identity.certificate.clone());
+                let datagram = Datagram { header, body, certificate, padding: 0 };
+                if let Some(address) = self.address_of(to) {
+                    self.send_to(address, &datagram);
+                }
+            }
+        }
+    }
+
+    fn own_and_others(&mut self, others: usize) -> Vec<Entry> {
+        let mut entries = vec![self.entry()];
+        entries.extend(self.directory.sample(others));
+        entries
+    }
+
+    fn header(
+        &self,
+        kind: Kind,
+        receiver: MemberId,
+        token: TokenId,
+        session: Session,
+        nonce: Nonce,
+    ) -> Header {
+        Header { kind, circle: self.identity.roll.circle(), sender: self.me, receiver, token, session, nonce }
+    }
+
+    /// An answer goes back to where the question came from, and is cut to its length; anything else goes to the address
+    /// that the member signed.
+    fn send(&mut self, to: MemberId, mut datagram: Datagram) {
+        let question = self.question.filter(|question| question.from == to);
+        cut_to(&mut datagram, question.map_or(DATAGRAM_LIMIT, |question| question.len));
+        if let Some(address) = self.address_of(to) {
+            self.send_to(address, &datagram);
+        }
+    }
+
+    fn address_of(&self, member: MemberId) -> Option<SocketAddr> {
+        match self.question {
+            Some(question) if question.from == member => Some(question.address),
+            _ => self.directory.address(member),
+        }
+    }
+
+    fn send_to(&mut self, to: SocketAddr, datagram: &Datagram) {
+        let key = &self.identity.key;
+        if let Some(bytes) = datagram.encode(self.identity.gate.as_bytes(), |bytes| key.sign(bytes)) {
+            self.counters.sent += 1;
+            self.outputs.push_back(Output::Datagram { to, bytes });
+        }
+    }
+}
+
+/// Leaves out entries, and then the certificate, until the datagram is no longer than `len`.
+fn cut_to(datagram: &mut Datagram, len: usize) {
+    while datagram.len() > len {
+        let entries = match &mut datagram.body {
+            Body::Ack { entries } | Body::Commit { entries, .. } | Body::Report { entries, .. } => {
+                Some(entries)
+            }
+            _ => None,
+        };
+        if entries.is_some_and(|entries| entries.pop().is_some()) {
+            continue;
+        }
+        if datagram.certificate.take().is_none() {
+            return;
+        }
+    }
+}

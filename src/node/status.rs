@@ -1,0 +1,158 @@
+//! What a node says about itself: for `stroll status`, the metrics and the checkers.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::base::{MemberId, Session, Time, TokenId};
+use crate::proto::load::Summary;
+use crate::proto::{agent, handoff};
+
+use super::admission::Rejection;
+use super::machine::Node;
+
+/// Everything that was counted since the start.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counters {
+    pub(super) sent: u64,
+    pub(super) accepted: u64,
+    rejected: BTreeMap<&'static str, u64>,
+    visits: u64,
+    slots: u64,
+    regenerated: u64,
+    removed: u64,
+    handed_off: u64,
+    unreachable: u64,
+    dropped: u64,
+}
+
+impl Counters {
+    pub(super) fn reject(&mut self, rejection: Rejection) {
+        *self.rejected.entry(rejection.name()).or_default() += 1;
+    }
+
+    pub(super) fn note(&mut self, event: agent::Event) {
+        match event {
+            agent::Event::Visited { .. } => self.visits += 1,
+            agent::Event::SlotBegan { .. } => self.slots += 1,
+            agent::Event::Generated { because, .. } if because != agent::Origin::Founded => {
+                self.regenerated += 1
+            }
+            agent::Event::Discarded { .. } => self.removed += 1,
+            agent::Event::Generated { .. } | agent::Event::SlotEnded | agent::Event::Skipped => {}
+        }
+    }
+
+    pub(super) fn note_handoff(&mut self, event: &handoff::Event) {
+        match event {
+            handoff::Event::Confirmed { .. } => self.handed_off += 1,
+            handoff::Event::Unreachable { .. } => self.unreachable += 1,
+            handoff::Event::Dropped { .. } => self.dropped += 1,
+            _ => {}
+        }
+    }
+}
+
+/// One member as another sees it.
+#[derive(Clone, Debug)]
+pub struct MemberStatus {
+    /// Who.
+    pub member: MemberId,
+    /// Its name.
+    pub name: String,
+    /// Where.
+    pub address: SocketAddr,
+    /// How long ago it was heard at first hand.
+    pub heard_ago: Option<Duration>,
+    /// The smoothed round trip to it.
+    pub round_trip: Option<Duration>,
+    /// How far its wall clock is ahead of ours, in milliseconds.
+    pub clock_offset_ms: Option<i64>,
+    /// Whether it does not answer.
+    pub is_suspected: bool,
+    /// Until when its certificate is valid, in seconds since 1970.
+    pub expires_s: u64,
+}
+
+/// A node at one moment.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// Who it is.
+    pub member: MemberId,
+    /// The token that is here.
+    pub token: Option<(TokenId, Session)>,
+    /// Whether a slot runs.
+    pub is_pulling: bool,
+    /// How much longer the circle leaves its source alone.
+    pub cooling_for: Duration,
+    /// The charter in force.
+    pub charter_version: u32,
+    /// The bans in force.
+    pub bans_version: u32,
+    /// Time between visits.
+    pub return_times: Option<Summary>,
+    /// Time between slots.
+    pub access_intervals: Option<Summary>,
+    /// Mean access interval over the nominal period.
+    pub load_factor: Option<f64>,
+    /// Visits of a token.
+    pub visits: u64,
+    /// Slots.
+    pub slots: u64,
+    /// Tokens made here because one was believed lost.
+    pub regenerated: u64,
+    /// Tokens removed here.
+    pub removed: u64,
+    /// Handoffs that were confirmed.
+    pub handed_off: u64,
+    /// Handoffs that nobody took.
+    pub unreachable: u64,
+    /// Tokens given up here: the computer slept.
+    pub dropped: u64,
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Datagrams taken in.
+    pub accepted: u64,
+    /// Datagrams dropped, by reason.
+    pub rejected: BTreeMap<&'static str, u64>,
+    /// Whom it knows.
+    pub members: Vec<MemberStatus>,
+}
+
+impl Node {
+    /// What there is to say at this moment.
+    pub fn status(&self, now: Time) -> Status {
+        let members = self.directory.iter().map(|(member, known)| MemberStatus {
+            member,
+            name: known.entry().certificate.name.clone(),
+            address: known.entry().record.address,
+            heard_ago: known.heard_at().map(|at| now.since(at)),
+            round_trip: known.round_trip(),
+            clock_offset_ms: known.clock_offset_ms(),
+            is_suspected: known.is_suspected(),
+            expires_s: known.entry().certificate.not_after_s,
+        });
+        Status {
+            member: self.me,
+            token: self.token(),
+            is_pulling: self.agent.is_pulling(),
+            cooling_for: self.cool_until.since(now),
+            charter_version: self.identity.roll.charter().version,
+            bans_version: self.identity.roll.bans_version(),
+            return_times: self.load.return_times(),
+            access_intervals: self.load.access_intervals(),
+            load_factor: self.load.factor(),
+            visits: self.counters.visits,
+            slots: self.counters.slots,
+            regenerated: self.counters.regenerated,
+            removed: self.counters.removed,
+            handed_off: self.counters.handed_off,
+            unreachable: self.counters.unreachable,
+            dropped: self.counters.dropped,
+            sent: self.counters.sent,
+            accepted: self.counters.accepted,
+            rejected: self.counters.rejected.clone(),
+            members: members.collect(),
+        }
+    }
+}

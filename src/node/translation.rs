@@ -1,0 +1,131 @@
+//! Translation: what one protocol says becomes what another hears.
+
+use std::time::Duration;
+
+use crate::base::{MemberId, Session, Time, TokenId};
+use crate::proto::{agent, handoff, load};
+
+use super::machine::{Cargo, Node, Pull};
+use super::nouns::{Event, Output};
+
+impl Node {
+    /// Lets the protocols talk until they have nothing left to say. The agent goes first: what it answers to a handoff must
+    /// be known before the handoff's next datagram is written.
+    pub(super) fn pump(&mut self, now: Time) {
+        loop {
+            if let Some(output) = self.agent.poll_output() {
+                self.on_agent(output, now);
+            } else if let Some(input) = self.to_agent.pop_front() {
+                self.agent.handle(input, now);
+            } else if let Some(output) = self.handoff.poll_output() {
+                self.on_handoff(output, now);
+            } else if let Some(input) = self.to_handoff.pop_front() {
+                self.handoff.handle(input, now);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn on_agent(&mut self, output: agent::Output, now: Time) {
+        match output {
+            agent::Output::Scout { count } => self.send_scouts(count, now),
+            agent::Output::Send { to, message } => self.send_message(to, message, now),
+            agent::Output::Offer { to } => self.offer(to),
+            agent::Output::Pass { token, .. } => {
+                let cool = Duration::from_secs(self.cool_until.since(now).as_secs());
+                self.cargo.insert(token.id, Cargo { age: token.age, cool });
+            }
+            agent::Output::Event(event) => self.on_agent_event(event, now),
+        }
+    }
+
+    fn offer(&mut self, to: Option<MemberId>) {
+        let Some(token) = self.agent.token().map(|token| token.id) else { return };
+        match to.or_else(|| self.directory.draw(1).first().copied()) {
+            Some(taker) => {
+                let round_trip = self.directory.get(taker).and_then(|known| known.round_trip());
+                self.to_handoff.push_back(handoff::Input::Offer { token, taker, round_trip });
+            }
+            None => self.to_agent.push_back(agent::Input::Unreachable { member: None }),
+        }
+    }
+
+    fn on_agent_event(&mut self, event: agent::Event, now: Time) {
+        match event {
+            agent::Event::Visited { .. } => self.load.handle(load::Input::Visited, now),
+            agent::Event::SlotBegan { token, until } => {
+                self.load.handle(load::Input::SlotBegan, now);
+                self.pull = Pull::Running;
+                let session = self.agent.token().map_or(Session(0), |token| token.session);
+                self.outputs.push_back(Output::Event(Event::SlotBegan { token, session, until }));
+            }
+            agent::Event::SlotEnded => self.stop_pull(None),
+            agent::Event::Skipped => {}
+            agent::Event::Generated { token, .. } => {
+                self.to_handoff.push_back(handoff::Input::Generated { token })
+            }
+            agent::Event::Discarded { token, .. } => {
+                self.to_handoff.push_back(handoff::Input::Discard { token })
+            }
+        }
+        self.counters.note(event);
+        self.outputs.push_back(Output::Event(Event::Agent(event)));
+    }
+
+    /// Orders the pull to end; a handoff that waits for it goes on when it has.
+    pub(super) fn stop_pull(&mut self, handoff: Option<TokenId>) {
+        match &mut self.pull {
+            Pull::Idle => {
+                if let Some(token) = handoff {
+                    self.to_handoff.push_back(handoff::Input::SlotStopped { token });
+                }
+            }
+            Pull::Running => {
+                self.pull = Pull::Stopping { handoff };
+                self.outputs.push_back(Output::Event(Event::StopSlot));
+            }
+            Pull::Stopping { handoff: waiting } => *waiting = handoff.or(*waiting),
+        }
+    }
+
+    fn on_handoff(&mut self, output: handoff::Output, now: Time) {
+        match output {
+            handoff::Output::Send { to, token, session, message, with_certificate } => {
+                self.send_handoff(to, token, session, message, with_certificate);
+            }
+            handoff::Output::StopSlot { token } => self.stop_pull(Some(token)),
+            handoff::Output::Event(event) => self.on_handoff_event(event, now),
+        }
+    }
+
+    fn on_handoff_event(&mut self, event: handoff::Event, now: Time) {
+        self.counters.note_handoff(&event);
+        match event {
+            handoff::Event::Arrived { token, session, from } => {
+                let cargo =
+                    self.arriving.take().unwrap_or(Cargo { age: Duration::ZERO, cool: Duration::ZERO });
+                self.cool(cargo.cool, now);
+                let token = agent::Token { id: token, session, age: cargo.age };
+                self.to_agent.push_back(agent::Input::Arrived { token, from });
+            }
+            handoff::Event::Released { session, to, .. } => {
+                self.to_agent.push_back(agent::Input::Accepted { to, session });
+            }
+            handoff::Event::Confirmed { token, session, .. } => {
+                self.cargo.remove(&token);
+                self.to_agent.push_back(agent::Input::Confirmed { token, session });
+            }
+            handoff::Event::Unreachable { to, .. } => {
+                self.directory.failed(to, now);
+                self.to_agent.push_back(agent::Input::Unreachable { member: Some(to) });
+            }
+            handoff::Event::Dropped { .. } => self.to_agent.push_back(agent::Input::Lost),
+            handoff::Event::CommitAbandoned { token, .. } => {
+                self.cargo.remove(&token);
+            }
+            handoff::Event::AuthorityConflict { .. } => {}
+        }
+        self.outputs.push_back(Output::Event(Event::Handoff(event)));
+    }
+}

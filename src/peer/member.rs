@@ -1,0 +1,303 @@
+//! A running member of one circle: its files, its node on the wire, its control socket.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::net::UdpSocket;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tracing::{debug, info, warn};
+
+use crate::base::Time;
+use crate::driver::{self, BootClock, DriverError, Handle, random_bytes};
+use crate::node::{self, Command, Event, Identity, Node};
+use crate::proto::{agent, directory, handoff};
+use crate::trust::{Credentials, FileError, Home, Refusal, expiry_warning};
+use crate::wire::codec::{Reader, Writer};
+use crate::wire::records::Entry;
+
+use super::control::{self, ControlError};
+
+/// How long the certificates of new members are valid.
+const CERTIFICATE_LIFETIME: Duration = Duration::from_secs(365 * 86_400);
+
+/// How long a member that was told to go tries to hand its token over.
+const LEAVE_WITHIN: Duration = Duration::from_secs(10);
+
+/// How often the directory is saved.
+const SAVE_EVERY: Duration = Duration::from_secs(60);
+
+/// How a member runs.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Pretend to pull for the whole of every slot; otherwise there is nothing to pull, and slots pass by.
+    pub hold: bool,
+    /// Listen here instead of where the files say.
+    pub listen: Option<SocketAddr>,
+    /// Tell others this address instead of the one that is listened on.
+    pub address: Option<SocketAddr>,
+    /// Make the circle's first token: what the founder's member does when it starts.
+    pub found: bool,
+}
+
+/// Why a member cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum PeerError {
+    /// Its files.
+    #[error(transparent)]
+    Files(#[from] FileError),
+    /// Its certificate.
+    #[error("the certificate is not valid: {0}; ask the authority for a new one")]
+    Certificate(Refusal),
+    /// Its charter.
+    #[error("the charter makes no sense")]
+    Charter(#[from] agent::Invalid),
+    /// The address is taken, or not of this machine.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The driver.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// The control socket.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The member was banned, or its certificate has expired, while it ran.
+    #[error("this member is no longer one: banned, or its certificate has expired")]
+    Expelled,
+}
+
+/// A running member.
+#[derive(Debug)]
+pub struct Member {
+    home: Home,
+    handle: Handle,
+    driver: JoinHandle<Result<(), DriverError>>,
+    control: JoinHandle<()>,
+    control_path: PathBuf,
+    clock: BootClock,
+    options: Options,
+}
+
+impl Member {
+    /// Reads the files, binds the sockets, greets the circle.
+    pub async fn start(home: Home, options: Options) -> Result<Self, PeerError> {
+        let credentials = home.load_credentials()?;
+        let clock = BootClock::new();
+        check_certificate(&credentials, wall_s(&clock))?;
+        let address = options.listen.unwrap_or(credentials.listen);
+        let socket =
+            UdpSocket::bind(address).await.map_err(|source| PeerError::Listen { address, source })?;
+        let bound = socket.local_addr().map_err(|source| PeerError::Listen { address, source })?;
+        let config = node::Config {
+            address: options.address.unwrap_or(bound),
+            sequence: wall_s(&clock),
+            boot_secret: random_bytes()?,
+            wall_offset_ms: clock.wall_offset_ms(),
+            seed: u64::from_be_bytes(random_bytes()?),
+            directory: directory::Config::default(),
+        };
+        let Credentials { key, certificate, roll, gate, bootstrap, name, .. } = credentials;
+        let circle = roll.charter().name.clone();
+        let node = Node::new(Identity { key, certificate, roll, gate }, config, clock.now())?;
+        let (handle, driver) = driver::spawn(node, socket, BootClock::new())
+            .map_err(|source| PeerError::Listen { address, source })?;
+        let control_path = control::path_in(home.path());
+        let control = control::serve(&control_path, handle.clone(), circle, name).await?;
+        let member = Self { home, handle, driver, control, control_path, clock, options };
+        member.greet(bootstrap).await?;
+        Ok(member)
+    }
+
+    /// A way to talk to the node.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    async fn greet(&self, bootstrap: Vec<SocketAddr>) -> Result<(), PeerError> {
+        for entry in self.saved_directory() {
+            let address = entry.record.address;
+            self.handle.command(Command::Learn { entry }).await?;
+            self.handle.command(Command::Greet { address }).await?;
+        }
+        for address in bootstrap {
+            if address != self.handle.address() {
+                self.handle.command(Command::Greet { address }).await?;
+            }
+        }
+        self.handle.command(Command::Work(self.options.hold)).await?;
+        if self.options.found {
+            self.handle.command(Command::Found).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs until `stop` is ready, then hands the token over and goes.
+    pub async fn run_until(mut self, stop: impl Future<Output = ()>) -> Result<(), PeerError> {
+        let mut events = self.handle.events();
+        let mut save = tokio::time::interval(SAVE_EVERY);
+        tokio::pin!(stop);
+        let outcome = loop {
+            tokio::select! {
+                () = &mut stop => break Ok(()),
+                ended = &mut self.driver => break Err(driver_end(ended)),
+                _ = save.tick() => self.save_directory().await,
+                event = events.recv() => match event {
+                    Ok((_, Event::Expelled)) => break Err(PeerError::Expelled),
+                    Ok((at, event)) => self.on_event(at, event).await?,
+                    // More happened than was read: nothing that a member's duties depend on but slots, and those
+                    // are ended by the node's own order.
+                    Err(RecvError::Lagged(missed)) => warn!(missed, "events were missed"),
+                    Err(RecvError::Closed) => break Ok(()),
+                },
+            }
+        };
+        if outcome.is_ok() {
+            self.leave().await;
+        }
+        self.save_directory().await;
+        self.control.abort();
+        // The socket's file is of no use to anybody now.
+        let _ = std::fs::remove_file(&self.control_path);
+        outcome
+    }
+
+    async fn on_event(&self, at: Time, event: Event) -> Result<(), PeerError> {
+        match event {
+            Event::SlotBegan { token, session, until } => {
+                info!(%token, %session, for_s = until.since(at).as_secs_f64(), "slot began");
+            }
+            Event::StopSlot => {
+                info!("slot ended");
+                self.handle.command(Command::SlotStopped).await?;
+            }
+            Event::Enrol { member, key, invitation, mac, address } => {
+                self.on_enrol(member, &key, &invitation, &mac, address).await?;
+            }
+            Event::Agent(agent::Event::Generated { token, because }) => {
+                warn!(%token, ?because, "made a new token");
+            }
+            Event::Agent(agent::Event::Discarded { token, because }) => {
+                warn!(%token, ?because, "discarded a spurious token");
+            }
+            Event::Handoff(handoff::Event::Unreachable { to, .. }) => warn!(member = %to, "does not answer"),
+            Event::Handoff(handoff::Event::Dropped { token, because }) => {
+                warn!(%token, ?because, "gave up the token");
+            }
+            Event::MemberLearned { member } => info!(%member, "learnt of a member"),
+            Event::CharterChanged { version } => {
+                info!(version, "a new charter is in force");
+                self.save_roll().await;
+            }
+            Event::BansChanged { version } => {
+                info!(version, "new bans are in force");
+                self.save_roll().await;
+            }
+            Event::Cooling { until } => {
+                info!(for_s = until.since(self.clock.now()).as_secs_f64(), "leaving the source alone");
+            }
+            other => debug!(?other, "event"),
+        }
+        Ok(())
+    }
+
+    /// Only the member that has the authority's key can say yes; and what is wrong is not told to strangers.
+    async fn on_enrol(
+        &self,
+        member: crate::base::MemberId,
+        key: &[u8; 32],
+        invitation: &[u8; 8],
+        mac: &[u8; 16],
+        address: SocketAddr,
+    ) -> Result<(), PeerError> {
+        let Some(authority) = self.home.load_authority()? else { return Ok(()) };
+        let now = wall_s(&self.clock);
+        // On disk before the answer leaves, or a crash in between would give two labs one invitation.
+        let redeemed = self.home.update_ledger(|ledger| {
+            ledger.redeem(invitation, key, mac, now, &authority, CERTIFICATE_LIFETIME)
+        })?;
+        match redeemed {
+            Ok(certificate) => {
+                info!(%member, name = certificate.name, "enrolled");
+                self.handle.command(Command::Welcome { to: address, member, certificate }).await?;
+            }
+            Err(refusal) => warn!(%member, %refusal, "an enrolment was refused"),
+        }
+        Ok(())
+    }
+
+    async fn leave(&mut self) {
+        if self.handle.command(Command::Leave).await.is_err() {
+            return;
+        }
+        let mut events = self.handle.events();
+        let left = async {
+            loop {
+                match events.recv().await {
+                    Ok((_, Event::Left)) | Err(RecvError::Closed) => return,
+                    Ok((_, Event::StopSlot)) => {
+                        let _ = self.handle.command(Command::SlotStopped).await;
+                    }
+                    Ok(_) | Err(RecvError::Lagged(_)) => {}
+                }
+            }
+        };
+        if timeout(LEAVE_WITHIN, left).await.is_err() {
+            warn!("nobody took the token; leaving without");
+        }
+    }
+
+    async fn save_roll(&self) {
+        let Ok(roll) = self.handle.roll().await else { return };
+        if let Err(error) = self.home.save_roll(&roll) {
+            warn!(%error, "cannot save the charter");
+        }
+    }
+
+    /// Whom to greet at the next start. Losing it costs nothing but time.
+    async fn save_directory(&self) {
+        let Ok(entries) = self.handle.entries().await else { return };
+        let mut out = Writer::new();
+        for entry in &entries {
+            entry.write(&mut out);
+        }
+        if let Err(error) = self.home.save_directory(&out.finish()) {
+            warn!(%error, "cannot save the directory");
+        }
+    }
+
+    fn saved_directory(&self) -> Vec<Entry> {
+        let Ok(Some(bytes)) = self.home.load_directory() else { return Vec::new() };
+        let mut input = Reader::new(&bytes);
+        std::iter::from_fn(|| (!input.rest().is_empty()).then(|| Entry::read(&mut input).ok()).flatten())
+            .collect()
+    }
+}
+
+fn check_certificate(credentials: &Credentials, wall_s: u64) -> Result<(), PeerError> {
+    credentials.roll.check_validity(&credentials.certificate, wall_s).map_err(PeerError::Certificate)?;
+    if let Some(days) = expiry_warning(&credentials.certificate, wall_s) {
+        warn!(days, "the certificate expires soon: ask the authority for a new one");
+    }
+    Ok(())
+}
+
+fn driver_end(ended: Result<Result<(), DriverError>, tokio::task::JoinError>) -> PeerError {
+    match ended {
+        Ok(Err(error)) => error.into(),
+        Ok(Ok(())) | Err(_) => DriverError::Ended.into(),
+    }
+}
+
+fn wall_s(clock: &BootClock) -> u64 {
+    let wall_ms = clock.wall_offset_ms().saturating_add(clock.now().as_nanos() / 1_000_000);
+    u64::try_from(wall_ms / 1000).unwrap_or(0)
+}

@@ -1,0 +1,10 @@
+//! The peer: a running member. It joins the driver to the files, answers who wants to enrol, and can be asked over its
+//! control socket.
+
+mod control;
+mod enrol;
+mod member;
+
+pub use control::{Client, ControlError, MemberReport, SpanReport, StatusReport};
+pub use enrol::{EnrolError, Enrolled, enrol};
+pub use member::{Member, Options, PeerError};

@@ -1,0 +1,180 @@
+//! A network that loses, repeats, delays, damages and splits: one more pure machine.
+
+use std::time::Duration;
+
+use crate::base::{Rng, Time};
+
+/// What goes wrong, and how often. Shares are between 0 and 1; spans are means.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Faults {
+    /// The share of datagrams that never arrive.
+    pub loss: f64,
+    /// The share that arrive twice.
+    pub duplication: f64,
+    /// The share that arrive damaged.
+    pub corruption: f64,
+    /// The shortest way.
+    pub delay: Duration,
+    /// How much longer it may take, evenly drawn: what is sent later may arrive earlier.
+    pub jitter: Duration,
+    /// The share of datagrams that are held back for up to a minute, and replayed.
+    pub replay: f64,
+    /// Time between two splits of the network, and how long they last. Half of them are one-way.
+    pub split_every: Option<Duration>,
+    /// How long a split lasts.
+    pub split_for: Duration,
+    /// Time between two crashes anywhere.
+    pub crash_every: Option<Duration>,
+    /// How long a crashed member stays away; some are back at once.
+    pub restart_after: Duration,
+    /// Time between two pauses of a random member (a suspended computer).
+    pub pause_every: Option<Duration>,
+    /// How long a pause lasts.
+    pub pause_for: Duration,
+    /// Wall clocks are off by up to this, either way.
+    pub clock_skew: Duration,
+}
+
+impl Default for Faults {
+    /// A good network: 10 to 15 ms, and nothing goes wrong.
+    fn default() -> Self {
+        Self {
+            loss: 0.0,
+            duplication: 0.0,
+            corruption: 0.0,
+            delay: Duration::from_millis(10),
+            jitter: Duration::from_millis(5),
+            replay: 0.0,
+            split_every: None,
+            split_for: Duration::from_secs(30),
+            crash_every: None,
+            restart_after: Duration::from_secs(20),
+            pause_every: None,
+            pause_for: Duration::from_secs(10),
+            clock_skew: Duration::ZERO,
+        }
+    }
+}
+
+impl Faults {
+    /// Drawn from the seed: some off, others wild.
+    pub fn swarm(rng: &mut Rng) -> Self {
+        let mut maybe = |most: f64| if rng.below(2) == 0 { 0.0 } else { rng.fraction() * most };
+        let (loss, duplication, corruption, replay) = (maybe(0.4), maybe(0.3), maybe(0.1), maybe(0.05));
+        let span = |rng: &mut Rng, low: u64, high: u64| {
+            rng.uniform(Duration::from_millis(low), Duration::from_millis(high))
+        };
+        let delay = span(rng, 1, 120);
+        let jitter = span(rng, 0, 300);
+        let mut every = |low, high| (rng.below(2) == 0).then(|| span(rng, low, high));
+        let (split_every, crash_every) = (every(20_000, 200_000), every(10_000, 200_000));
+        let pause_every = every(20_000, 200_000);
+        Self {
+            loss,
+            duplication,
+            corruption,
+            delay,
+            jitter,
+            replay,
+            split_every,
+            split_for: span(rng, 2_000, 60_000),
+            crash_every,
+            restart_after: span(rng, 0, 60_000),
+            pause_every,
+            pause_for: span(rng, 200, 40_000),
+            clock_skew: span(rng, 0, 60_000),
+        }
+    }
+}
+
+/// A split: some members on one side.
+#[derive(Clone, Debug)]
+struct Split {
+    side: Vec<bool>,
+    is_one_way: bool,
+}
+
+/// The network between the members.
+#[derive(Debug)]
+pub(super) struct Network {
+    faults: Faults,
+    split: Option<Split>,
+    rng: Rng,
+}
+
+/// A copy of a datagram that will arrive.
+#[derive(Debug)]
+pub(super) struct Copy {
+    pub(super) at: Time,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Network {
+    pub(super) fn new(faults: Faults, rng: Rng) -> Self {
+        Self { faults, split: None, rng }
+    }
+
+    pub(super) fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// From now on nothing goes wrong.
+    pub(super) fn heal(&mut self) {
+        self.faults = Faults { delay: self.faults.delay, jitter: self.faults.jitter, ..Faults::default() };
+        self.split = None;
+    }
+
+    pub(super) fn split(&mut self, members: usize) {
+        let side = (0..members).map(|_| self.rng.below(2) == 0).collect();
+        self.split = Some(Split { side, is_one_way: self.rng.below(2) == 0 });
+    }
+
+    pub(super) fn join(&mut self) {
+        self.split = None;
+    }
+
+    /// What becomes of a datagram: any number of copies.
+    pub(super) fn carry(&mut self, from: usize, to: usize, bytes: &[u8], now: Time) -> Vec<Copy> {
+        let mut copies = Vec::new();
+        if self.is_cut(from, to) || self.rng.fraction() < self.faults.loss {
+            return copies;
+        }
+        let count = if self.rng.fraction() < self.faults.duplication { 2 } else { 1 };
+        for _ in 0..count {
+            let at = now + self.travel();
+            copies.push(Copy { at, bytes: self.damage(bytes) });
+        }
+        if self.rng.fraction() < self.faults.replay {
+            let later = self.rng.uniform(Duration::from_secs(1), Duration::from_secs(60));
+            copies.push(Copy { at: now + later, bytes: bytes.to_vec() });
+        }
+        copies
+    }
+
+    fn travel(&mut self) -> Duration {
+        self.faults.delay + self.rng.uniform(Duration::ZERO, self.faults.jitter)
+    }
+
+    fn damage(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut bytes = bytes.to_vec();
+        if self.rng.fraction() < self.faults.corruption {
+            let place = self.rng.below(bytes.len().max(1));
+            let bit = self.rng.below(8);
+            if let Some(byte) = bytes.get_mut(place) {
+                *byte ^= 1 << bit;
+            }
+            if self.rng.below(4) == 0 {
+                bytes.truncate(place);
+            }
+        }
+        bytes
+    }
+
+    fn is_cut(&self, from: usize, to: usize) -> bool {
+        let Some(split) = &self.split else { return false };
+        match (split.side.get(from), split.side.get(to)) {
+            (Some(a), Some(b)) if a != b => !split.is_one_way || *a,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What is simulated, and what came of it.
+
+use std::time::Duration;
+
+use crate::trust::Suite;
+use crate::wire::records::RuleSet;
+
+use super::checks::Violation;
+use super::network::Faults;
+
+/// A circle of whole nodes to simulate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// How many members.
+    pub members: usize,
+    /// Δ_op.
+    pub slot: Duration,
+    /// Δ_skip.
+    pub skip: Duration,
+    /// Which rules.
+    pub rules: RuleSet,
+    /// Real signatures, or fast ones for large circles.
+    pub suite: Suite,
+    /// How long things go wrong.
+    pub duration: Duration,
+    /// How long they do not, at the end.
+    pub settle: Duration,
+    /// What goes wrong; `None` to draw it from the seed.
+    pub faults: Option<Faults>,
+}
+
+impl Default for Scenario {
+    fn default() -> Self {
+        Self {
+            members: 8,
+            slot: Duration::from_secs(1),
+            skip: Duration::from_millis(100),
+            rules: RuleSet::Guarded,
+            suite: Suite::Ed25519,
+            duration: Duration::from_secs(300),
+            settle: Duration::from_secs(120),
+            faults: Some(Faults::default()),
+        }
+    }
+}
+
+/// What one run, or several, came to.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Runs.
+    pub runs: u32,
+    /// Tokens that arrived.
+    pub passes: u64,
+    /// Broken promises of uniqueness.
+    pub duplicates: u64,
+    /// Tokens that ended with their holder's crash.
+    pub lost_by_crash: u64,
+    /// Tokens that ended in a handoff between two living members.
+    pub lost: u64,
+    /// Tokens made because one was believed lost.
+    pub regenerated: u64,
+    /// Tokens removed.
+    pub removed: u64,
+    /// Datagrams sent.
+    pub datagrams: u64,
+    /// Datagrams that members dropped.
+    pub rejected: u64,
+    /// Slots.
+    pub slots: u64,
+    /// Every broken promise.
+    pub violations: Vec<Violation>,
+}
+
+impl Outcome {
+    /// Takes in what another run came to.
+    pub fn add(&mut self, other: Self) {
+        self.runs += other.runs;
+        self.passes += other.passes;
+        self.duplicates += other.duplicates;
+        self.lost_by_crash += other.lost_by_crash;
+        self.lost += other.lost;
+        self.regenerated += other.regenerated;
+        self.removed += other.removed;
+        self.datagrams += other.datagrams;
+        self.rejected += other.rejected;
+        self.slots += other.slots;
+        self.violations.extend(other.violations);
+    }
+}
