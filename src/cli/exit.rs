@@ -3,6 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
+use stroll::peer::ControlError;
 use stroll::proto::agent::Invalid;
 
 /// What the process says to its parent. The numbers are an interface; scripts rely on them.
@@ -17,6 +18,8 @@ pub(super) enum Code {
     FolderNotFound = 3,
     /// A file is not there.
     FileNotFound = 4,
+    /// No token, or nobody of the circle answers.
+    Unreachable = 13,
     /// No room on the disk.
     DiskFull = 14,
 }
@@ -25,6 +28,11 @@ pub(super) enum Code {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct UsageError(pub(super) String);
+
+/// The doctor found something that must be mended.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} findings must be mended")]
+pub(super) struct Ailing(pub(super) usize);
 
 /// A file or folder that was named is not there.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +45,11 @@ pub(super) enum NotFound {
     Folder(String),
 }
 
+/// Nobody of the circle answers: the message says what to look at.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Unreachable(pub(super) String);
+
 pub(super) fn code(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(classify(error) as u8)
 }
@@ -45,6 +58,10 @@ fn classify(error: &anyhow::Error) -> Code {
     for cause in error.chain() {
         if cause.is::<UsageError>() || cause.is::<Invalid>() || cause.is::<toml::de::Error>() {
             return Code::Usage;
+        }
+        let is_not_running = matches!(cause.downcast_ref(), Some(ControlError::NotRunning(_)));
+        if is_not_running || cause.is::<Unreachable>() {
+            return Code::Unreachable;
         }
         match cause.downcast_ref() {
             Some(NotFound::File(_)) => return Code::FileNotFound,
@@ -76,6 +93,8 @@ mod tests {
         assert_eq!(classify(&full), Code::DiskFull);
         let wrong = anyhow::Error::from(Invalid::new("slot", "too short")).context("scenario");
         assert_eq!(classify(&wrong), Code::Usage);
+        let silent = anyhow::Error::from(Unreachable("nobody answered".into())).context("join");
+        assert_eq!(classify(&silent), Code::Unreachable);
         assert_eq!(classify(&anyhow::anyhow!("something else")), Code::Other);
     }
 }

@@ -3,10 +3,18 @@
 //! Arguments become resolved values here, and everything below runs on those. Data goes to stdout, everything meant
 //! for people (progress, messages) to stderr.
 
+mod circle;
+mod doctor;
 mod exit;
+mod homes;
+mod join;
+mod logging;
 mod progress;
+mod run;
 mod settings;
 mod simulate;
+mod status;
+mod utc;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,7 +41,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Simulate(simulate::Args),
+    Circle(circle::Args),
+    Join(join::Args),
+    Run(run::Args),
+    Status(status::Args),
+    Doctor(doctor::Args),
+    Simulate(Box<simulate::Args>),
 }
 
 /// Runs the program on the process's arguments.
@@ -52,7 +65,12 @@ pub(crate) fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<()> {
     let settings = Settings::load(cli.config.as_deref())?;
     match cli.command {
-        Command::Simulate(args) => simulate::run(args, settings.simulate),
+        Command::Circle(args) => circle::run(&args),
+        Command::Join(args) => join::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Simulate(args) => simulate::run(*args, settings.simulate),
     }
 }
 

@@ -113,6 +113,13 @@ pub fn spawn(
     Ok((handle, tokio::spawn(task.run())))
 }
 
+/// Why the task woke.
+enum Call {
+    Received(io::Result<(usize, SocketAddr)>),
+    Request(Option<Request>),
+    Deadline,
+}
+
 struct Task {
     node: Node,
     socket: Arc<UdpSocket>,
@@ -126,23 +133,28 @@ impl Task {
     async fn run(mut self) -> Result<(), DriverError> {
         let mut buffer = [0; BUFFER];
         let socket = Arc::clone(&self.socket);
-        loop {
+        // A new socket is not known to be writable before somebody has waited for it; the first datagrams would be lost.
+        socket.writable().await?;
+        while !self.has_left {
             let deadline = self.node.next_deadline();
             let wait = deadline.since(self.clock.now());
-            tokio::select! {
+            let call = tokio::select! {
                 // In this order: what was waiting in the socket is heard before time is said to have passed.
                 biased;
-                received = socket.recv_from(&mut buffer) => self.on_received(received, &mut buffer)?,
-                request = self.inbox.recv() => match request {
-                    Some(request) => self.on_request(request),
-                    None => return Ok(()),
-                },
-                () = sleep(wait) => self.on_deadline(deadline)?,
-            }
-            if self.has_left {
-                return Ok(());
+                received = socket.recv_from(&mut buffer) => Call::Received(received),
+                request = self.inbox.recv() => Call::Request(request),
+                () = sleep(wait) => Call::Deadline,
+            };
+            // But before anything is heard: did we sleep? What is due or was said may no longer be true.
+            self.notice_sleep(deadline)?;
+            match call {
+                Call::Received(received) => self.on_received(received, &mut buffer)?,
+                Call::Request(Some(request)) => self.on_request(request),
+                Call::Request(None) => return Ok(()),
+                Call::Deadline => self.on_deadline(),
             }
         }
+        Ok(())
     }
 
     fn on_received(
@@ -186,23 +198,25 @@ impl Task {
         }
     }
 
-    /// First see whether the computer slept: what is due may no longer be true.
-    fn on_deadline(&mut self, deadline: Time) -> Result<(), DriverError> {
+    /// A deadline that passed more than a second ago while nobody looked, or clocks that moved against each other.
+    fn notice_sleep(&mut self, deadline: Time) -> Result<(), DriverError> {
         let late = self.clock.now().since(deadline);
         match self.clock.look() {
-            Some(Disturbance::Slept(asleep)) => self.slept(asleep.max(late))?,
+            Some(Disturbance::Slept(asleep)) => self.slept(asleep.max(late)),
             Some(Disturbance::Jumped { wall_offset_ms }) => {
                 self.tell(Command::WallClock { offset_ms: wall_offset_ms });
                 // Perhaps the machine was rolled back to a former state: hold nothing, believe nothing old.
-                self.slept(Duration::MAX)?;
+                self.slept(Duration::MAX)
             }
-            None if late > LATE => self.slept(late)?,
-            None => {}
+            None if late > LATE => self.slept(late),
+            None => Ok(()),
         }
+    }
+
+    fn on_deadline(&mut self) {
         let now = self.clock.now();
         self.node.handle(Input::Wake, now);
         self.drain(now);
-        Ok(())
     }
 
     fn slept(&mut self, asleep: Duration) -> Result<(), DriverError> {

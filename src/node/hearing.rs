@@ -113,6 +113,7 @@ impl Node {
             return;
         }
         if self.directory.learn(entry) == Learned::New {
+            self.tell_members();
             self.outputs.push_back(Output::Event(Event::MemberLearned { member }));
         }
     }
@@ -131,6 +132,7 @@ impl Node {
         if self.identity.roll.offer_bans(bans) != Ok(true) {
             return;
         }
+        self.tell_the_banned();
         let roll = &self.identity.roll;
         self.directory.retain(|certificate| !roll.is_banned(certificate.serial));
         self.keys.retain(|_, certificate| !roll.is_banned(certificate.serial));

@@ -24,6 +24,9 @@ const SCOUT_PATIENCE: Duration = Duration::from_secs(3);
 /// Certificates of members that are not in the directory, for as long as they speak to us.
 pub(super) const KEY_CACHE: usize = 256;
 
+/// Addresses to begin at, at most.
+const GREETED_LIMIT: usize = 16;
+
 /// How often the directory looks for whom to forget.
 const TIDY_EVERY: Duration = Duration::from_secs(30);
 
@@ -66,13 +69,13 @@ pub(super) struct Question {
 }
 
 /// Whether the jobs pull.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Pull {
     Idle,
     Running,
-    /// Told to stop; a handoff may wait for it.
+    /// Told to stop; handoffs may wait for it.
     Stopping {
-        handoff: Option<TokenId>,
+        handoffs: Vec<TokenId>,
     },
 }
 
@@ -99,6 +102,8 @@ pub struct Node {
     pub(super) rng: Rng,
     pub(super) keys: BTreeMap<MemberId, Certificate>,
     pub(super) asked: Vec<Asked>,
+    /// Addresses at which to begin, for as long as nobody is known.
+    pub(super) greeted: Vec<SocketAddr>,
     pub(super) cargo: BTreeMap<TokenId, Cargo>,
     /// Age and cooling of the Commit that is being dealt with.
     pub(super) arriving: Option<Cargo>,
@@ -145,6 +150,7 @@ impl Node {
             rng,
             keys: BTreeMap::new(),
             asked: Vec::new(),
+            greeted: Vec::new(),
             cargo: BTreeMap::new(),
             arriving: None,
             question: None,
@@ -237,7 +243,13 @@ impl Node {
             Command::Found => {
                 self.agent.found(now);
             }
-            Command::Greet { address } => self.send_greeting(address, now),
+            Command::Greet { address } => {
+                if self.greeted.len() < GREETED_LIMIT && !self.greeted.contains(&address) {
+                    self.greeted.push(address);
+                }
+                self.send_greeting(address, now);
+            }
+            Command::Probe => self.send_scouts(ASKED_LIMIT, now),
             Command::Learn { entry } => self.learn(entry, now),
             Command::Moved { address } => {
                 let sequence = self.record.sequence.saturating_add(1);
@@ -274,10 +286,23 @@ impl Node {
         }
     }
 
+    /// Who knows nobody tries the first addresses until somebody answers.
+    fn greet_again(&mut self, now: Time) {
+        for address in self.greeted.clone() {
+            self.send_greeting(address, now);
+        }
+    }
+
+    /// The last resort is shared by all members, so the agent has to know how many there are.
+    pub(super) fn tell_members(&mut self) {
+        let members = u32::try_from(self.directory.len()).unwrap_or(u32::MAX).saturating_add(1);
+        self.to_agent.push_back(agent::Input::Members(members));
+    }
+
     /// The source asks to be left alone. It is only ever prolonged, and never beyond the limit.
     pub(super) fn cool(&mut self, span: Duration, now: Time) {
         let until = now + span.min(crate::wire::COOL_LIMIT);
-        if until > self.cool_until {
+        if !span.is_zero() && until > self.cool_until {
             self.cool_until = until;
             self.outputs.push_back(Output::Event(Event::Cooling { until }));
             self.tell_work(now);
@@ -286,8 +311,9 @@ impl Node {
 
     fn on_slot_stopped(&mut self) {
         let before = std::mem::replace(&mut self.pull, Pull::Idle);
-        if let Pull::Stopping { handoff: Some(token) } = before {
-            self.to_handoff.push_back(handoff::Input::SlotStopped { token });
+        if let Pull::Stopping { handoffs } = before {
+            let stopped = handoffs.into_iter().map(|token| handoff::Input::SlotStopped { token });
+            self.to_handoff.extend(stopped);
         }
     }
 
@@ -303,9 +329,13 @@ impl Node {
         for asked in silent {
             self.directory.failed(asked.member, now);
         }
+        if self.directory.is_empty() && self.asked.is_empty() {
+            self.greet_again(now);
+        }
         if now >= self.tidy_at {
             self.tidy_at = now + TIDY_EVERY;
             self.directory.forget_silent(now);
+            self.tell_members();
             self.expel_myself_if_banned(now);
         }
     }

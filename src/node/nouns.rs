@@ -68,6 +68,8 @@ pub enum Command {
         /// Where.
         address: SocketAddr,
     },
+    /// Ask everybody who is known whether they are there.
+    Probe,
     /// An entry from a file: it is checked like any other.
     Learn {
         /// The entry.

@@ -153,6 +153,24 @@ impl Node {
         }
     }
 
+    /// Who is banned hears it, once, before everybody turns away: it should stop by itself.
+    pub(super) fn tell_the_banned(&mut self) {
+        let roll = &self.identity.roll;
+        let Some(bans) = roll.bans().cloned() else { return };
+        let is_banned = |certificate: &Certificate| roll.is_banned(certificate.serial);
+        let banned: Vec<MemberId> = self
+            .directory
+            .iter()
+            .filter(|(_, known)| is_banned(&known.entry().certificate))
+            .map(|(member, _)| member)
+            .collect();
+        for member in banned {
+            let header = Header::bare(Kind::Bans, self.identity.roll.circle(), self.me, member);
+            let certificate = Some(self.identity.certificate.clone());
+            self.send(member, Datagram { header, body: Body::Bans(bans.clone()), certificate, padding: 0 });
+        }
+    }
+
     fn own_and_others(&mut self, others: usize) -> Vec<Entry> {
         let mut entries = vec![self.entry()];
         entries.extend(self.directory.sample(others));

@@ -82,10 +82,10 @@ impl Node {
                 }
             }
             Pull::Running => {
-                self.pull = Pull::Stopping { handoff };
+                self.pull = Pull::Stopping { handoffs: handoff.into_iter().collect() };
                 self.outputs.push_back(Output::Event(Event::StopSlot));
             }
-            Pull::Stopping { handoff: waiting } => *waiting = handoff.or(*waiting),
+            Pull::Stopping { handoffs } => handoffs.extend(handoff),
         }
     }
 
@@ -109,23 +109,35 @@ impl Node {
                 let token = agent::Token { id: token, session, age: cargo.age };
                 self.to_agent.push_back(agent::Input::Arrived { token, from });
             }
-            handoff::Event::Released { session, to, .. } => {
+            handoff::Event::Released { token, session, to } if self.is_here(token) => {
                 self.to_agent.push_back(agent::Input::Accepted { to, session });
             }
             handoff::Event::Confirmed { token, session, .. } => {
                 self.cargo.remove(&token);
                 self.to_agent.push_back(agent::Input::Confirmed { token, session });
             }
-            handoff::Event::Unreachable { to, .. } => {
+            handoff::Event::Unreachable { token, to } => {
                 self.directory.failed(to, now);
-                self.to_agent.push_back(agent::Input::Unreachable { member: Some(to) });
+                if self.is_here(token) {
+                    self.to_agent.push_back(agent::Input::Unreachable { member: Some(to) });
+                }
             }
-            handoff::Event::Dropped { .. } => self.to_agent.push_back(agent::Input::Lost),
+            handoff::Event::Dropped { token, .. } if self.is_here(token) => {
+                self.to_agent.push_back(agent::Input::Lost);
+            }
             handoff::Event::CommitAbandoned { token, .. } => {
                 self.cargo.remove(&token);
             }
-            handoff::Event::AuthorityConflict { .. } => {}
+            // About a token that the agent has discarded meanwhile, or nothing to do about.
+            handoff::Event::Released { .. }
+            | handoff::Event::Dropped { .. }
+            | handoff::Event::AuthorityConflict { .. } => {}
         }
         self.outputs.push_back(Output::Event(Event::Handoff(event)));
+    }
+
+    /// Whether this is the token that the agent has.
+    fn is_here(&self, token: TokenId) -> bool {
+        self.agent.token().is_some_and(|here| here.id == token)
     }
 }

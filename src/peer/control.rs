@@ -8,20 +8,24 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::driver::Handle;
-use crate::node::{MemberStatus, Status};
+use crate::node::{Command, MemberStatus, Status};
 use crate::proto::load::Summary;
 
 /// How long a member has to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long the probed have to answer: a round trip, with room for a repetition by chance.
+const PROBE_FOR: Duration = Duration::from_secs(2);
 
 /// An answer longer than this is none of ours.
 const ANSWER_LIMIT: u64 = 4 << 20;
@@ -136,6 +140,7 @@ struct Served {
     handle: Handle,
     circle: String,
     name: String,
+    reload: mpsc::Sender<()>,
 }
 
 /// Serves the control socket until the task is ended.
@@ -144,6 +149,7 @@ pub(super) async fn serve(
     handle: Handle,
     circle: String,
     name: String,
+    reload: mpsc::Sender<()>,
 ) -> Result<JoinHandle<()>, ControlError> {
     if UnixStream::connect(path).await.is_ok() {
         return Err(ControlError::Running(path.to_owned()));
@@ -157,7 +163,11 @@ pub(super) async fn serve(
     let listener = UnixListener::bind(path).map_err(failed)?;
     // The home is closed to others already; the socket says so for itself.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
-    let router = Router::new().route("/v1/status", get(status)).with_state(Served { handle, circle, name });
+    let router = Router::new()
+        .route("/v1/status", get(status))
+        .route("/v1/probe", get(probe))
+        .route("/v1/reload", post(reload))
+        .with_state(Served { handle, circle, name, reload });
     Ok(tokio::spawn(async move {
         // It ends when the task is aborted.
         let _ = axum::serve(listener, router).await;
@@ -168,6 +178,20 @@ async fn status(State(served): State<Served>) -> Result<Json<StatusReport>, Stat
     let status = served.handle.status().await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
     let listen = served.handle.address().to_string();
     Ok(Json(StatusReport::new(served.circle, served.name, listen, &status)))
+}
+
+/// The files were changed by somebody else.
+async fn reload(State(served): State<Served>) -> StatusCode {
+    // If one is waiting already, that will read the newest files as well.
+    let _ = served.reload.try_send(());
+    StatusCode::OK
+}
+
+/// The same, after everybody who is known was asked whether they are there.
+async fn probe(served: State<Served>) -> Result<Json<StatusReport>, StatusCode> {
+    served.handle.command(Command::Probe).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+    sleep(PROBE_FOR).await;
+    status(served).await
 }
 
 impl StatusReport {
@@ -253,14 +277,28 @@ impl Client {
 
     /// Asks how it is.
     pub async fn status(&self) -> Result<StatusReport, ControlError> {
-        let body = timeout(PATIENCE, self.get("/v1/status"))
+        self.ask("/v1/status").await
+    }
+
+    /// Asks how it is after it has asked everybody whether they are there.
+    pub async fn probe(&self) -> Result<StatusReport, ControlError> {
+        self.ask("/v1/probe").await
+    }
+
+    /// Tells it that its files were changed: a new charter, new bans.
+    pub async fn reload(&self) -> Result<(), ControlError> {
+        self.request("POST", "/v1/reload").await.map(drop)
+    }
+
+    async fn ask(&self, target: &str) -> Result<StatusReport, ControlError> {
+        let body = timeout(PATIENCE, self.request("GET", target))
             .await
             .map_err(|_| ControlError::Nonsense("no answer in time".to_owned()))??;
         serde_json::from_slice(&body).map_err(|error| ControlError::Nonsense(error.to_string()))
     }
 
     /// One request, one answer, HTTP/1.0: no library is needed for that.
-    async fn get(&self, target: &str) -> Result<Vec<u8>, ControlError> {
+    async fn request(&self, verb: &str, target: &str) -> Result<Vec<u8>, ControlError> {
         let failed = |source| ControlError::Io { path: self.path.clone(), source };
         let mut stream = UnixStream::connect(&self.path).await.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
@@ -268,7 +306,7 @@ impl Client {
             }
             _ => failed(error),
         })?;
-        let request = format!("GET {target} HTTP/1.0\r\nHost: stroll\r\n\r\n");
+        let request = format!("{verb} {target} HTTP/1.0\r\nHost: stroll\r\nContent-Length: 0\r\n\r\n");
         stream.write_all(request.as_bytes()).await.map_err(failed)?;
         let mut answer = Vec::new();
         stream.take(ANSWER_LIMIT).read_to_end(&mut answer).await.map_err(failed)?;

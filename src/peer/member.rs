@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::net::UdpSocket;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
@@ -83,6 +84,8 @@ pub struct Member {
     driver: JoinHandle<Result<(), DriverError>>,
     control: JoinHandle<()>,
     control_path: PathBuf,
+    /// Somebody changed the files.
+    reload: mpsc::Receiver<()>,
     clock: BootClock,
     options: Options,
 }
@@ -111,8 +114,9 @@ impl Member {
         let (handle, driver) = driver::spawn(node, socket, BootClock::new())
             .map_err(|source| PeerError::Listen { address, source })?;
         let control_path = control::path_in(home.path());
-        let control = control::serve(&control_path, handle.clone(), circle, name).await?;
-        let member = Self { home, handle, driver, control, control_path, clock, options };
+        let (told, reload) = mpsc::channel(1);
+        let control = control::serve(&control_path, handle.clone(), circle, name, told).await?;
+        let member = Self { home, handle, driver, control, control_path, reload, clock, options };
         member.greet(bootstrap).await?;
         Ok(member)
     }
@@ -150,6 +154,7 @@ impl Member {
                 () = &mut stop => break Ok(()),
                 ended = &mut self.driver => break Err(driver_end(ended)),
                 _ = save.tick() => self.save_directory().await,
+                Some(()) = self.reload.recv() => self.read_again().await?,
                 event = events.recv() => match event {
                     Ok((_, Event::Expelled)) => break Err(PeerError::Expelled),
                     Ok((at, event)) => self.on_event(at, event).await?,
@@ -230,6 +235,20 @@ impl Member {
                 self.handle.command(Command::Welcome { to: address, member, certificate }).await?;
             }
             Err(refusal) => warn!(%member, %refusal, "an enrolment was refused"),
+        }
+        Ok(())
+    }
+
+    /// A new charter or new bans, made by another command: the node takes them if they are newer, and tells the circle.
+    async fn read_again(&self) -> Result<(), PeerError> {
+        match self.home.load_credentials() {
+            Ok(Credentials { roll, .. }) => {
+                self.handle.command(Command::Charter { charter: roll.charter().clone() }).await?;
+                if let Some(bans) = roll.bans().cloned() {
+                    self.handle.command(Command::Bans { bans }).await?;
+                }
+            }
+            Err(error) => warn!(%error, "cannot read the changed files"),
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ mod figures;
 mod options;
 mod runs;
 mod table;
+mod whole;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -31,7 +32,9 @@ use super::settings::read_toml;
   stroll simulate --loss-every 1e4 --runs 10        all rules, side by side
   stroll simulate --rules guarded --without custody what custody is good for
   stroll simulate --members 360 --view 32           more members than planned, each knows 32 others
-  stroll simulate --scenario config/scenarios/comparison.toml --figures figures")]
+  stroll simulate --scenario config/scenarios/comparison.toml --figures figures
+  stroll simulate --whole --loss 0.2 --crash-every 1m --runs 20    whole nodes on a bad network
+  stroll simulate --whole --swarm --runs 100                       faults drawn from the seeds")]
 pub(super) struct Args {
     /// Take the values from this TOML file; its keys are the flags, with _ for -
     #[arg(long, value_name = "FILE", env = "STROLL_SCENARIO")]
@@ -51,6 +54,9 @@ pub(super) struct Args {
 
     #[command(flatten)]
     options: Options,
+
+    #[command(flatten)]
+    whole: whole::WholeArgs,
 }
 
 /// Resolves the options, runs everything, prints it.
@@ -59,7 +65,11 @@ pub(super) fn run(args: Args, settings: Options) -> anyhow::Result<()> {
         Some(path) => read_toml(path)?,
         None => Options::default(),
     };
-    let plan = args.options.or(from_file).or(settings).resolve()?;
+    let options = args.options.or(from_file).or(settings);
+    if args.whole.whole {
+        return whole::run(&args.whole, &options, args.json, args.progress);
+    }
+    let plan = options.resolve()?;
     let outcomes = simulate(&plan, args.progress)?;
     let reports: Vec<Report> = plan
         .rule_sets

@@ -20,92 +20,92 @@ pub(in crate::cli) struct Options {
     /// Which rules: one, several with commas, or all [default: all]
     #[arg(long, value_enum, value_delimiter = ',', env = "STROLL_RULES")]
     #[serde(deserialize_with = "one_or_many")]
-    rules: Option<Vec<RuleName>>,
+    pub(super) rules: Option<Vec<RuleName>>,
 
     /// Switch off a part of the guarded rules, to see its effect
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART", env = "STROLL_WITHOUT")]
     #[serde(deserialize_with = "one_or_many")]
-    without: Option<Vec<Part>>,
+    pub(super) without: Option<Vec<Part>>,
 
     /// Members at the start [default: 300]
     #[arg(long, value_name = "N", env = "STROLL_MEMBERS")]
-    members: Option<usize>,
+    pub(super) members: Option<usize>,
 
     /// N_max: the members for which the circle is laid out [default: 300]
     #[arg(long, value_name = "N", env = "STROLL_CAPACITY")]
-    capacity: Option<u32>,
+    pub(super) capacity: Option<u32>,
 
     /// Δ_op: how long one visit of the token lets a member pull [default: 4s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_SLOT")]
     #[serde(deserialize_with = "deserialize_duration")]
-    slot: Option<Duration>,
+    pub(super) slot: Option<Duration>,
 
     /// Δ_skip: how long the token rests where no slot is due [default: 100ms]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_SKIP")]
     #[serde(deserialize_with = "deserialize_duration")]
-    skip: Option<Duration>,
+    pub(super) skip: Option<Duration>,
 
     /// Virtual time of one run; a bare number is in seconds, here and everywhere [default: 1e5]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_DURATION")]
     #[serde(deserialize_with = "deserialize_duration")]
-    duration: Option<Duration>,
+    pub(super) duration: Option<Duration>,
 
     /// Every so often the next handoff loses its token [default: never]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_LOSS_EVERY")]
     #[serde(deserialize_with = "deserialize_duration")]
-    loss_every: Option<Duration>,
+    pub(super) loss_every: Option<Duration>,
 
     /// How long a message takes [default: 0]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_DELAY")]
     #[serde(deserialize_with = "deserialize_duration")]
-    delay: Option<Duration>,
+    pub(super) delay: Option<Duration>,
 
     /// d: how many members the holder asks before it hands off (guarded) [default: 8]
     #[arg(long, value_name = "N", env = "STROLL_SCOUTS")]
-    scouts: Option<usize>,
+    pub(super) scouts: Option<usize>,
 
     /// Whom a member knows: `full` for everybody, or how many others, drawn at random [default: full]
     #[arg(long, value_name = "full|N", env = "STROLL_VIEW")]
-    view: Option<ViewOption>,
+    pub(super) view: Option<ViewOption>,
 
     /// Mean time between crashes of a random member, which forgets everything [default: never]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_CRASH_EVERY")]
     #[serde(deserialize_with = "deserialize_duration")]
-    crash_every: Option<Duration>,
+    pub(super) crash_every: Option<Duration>,
 
     /// How long a crashed member stays away [default: 1m]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_RESTART_AFTER")]
     #[serde(deserialize_with = "deserialize_duration")]
-    restart_after: Option<Duration>,
+    pub(super) restart_after: Option<Duration>,
 
     /// Mean time between two members joining [default: never]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_JOIN_EVERY")]
     #[serde(deserialize_with = "deserialize_duration")]
-    join_every: Option<Duration>,
+    pub(super) join_every: Option<Duration>,
 
     /// Mean time between two members leaving [default: never]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_LEAVE_EVERY")]
     #[serde(deserialize_with = "deserialize_duration")]
-    leave_every: Option<Duration>,
+    pub(super) leave_every: Option<Duration>,
 
     /// How far wall clocks are off, at most, either way [default: 0]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_CLOCK_SKEW")]
     #[serde(deserialize_with = "deserialize_duration")]
-    clock_skew: Option<Duration>,
+    pub(super) clock_skew: Option<Duration>,
 
     /// Runs, each with the next seed; they are done in parallel and summed up [default: 1]
     #[arg(long, value_name = "N", env = "STROLL_RUNS")]
-    runs: Option<u32>,
+    pub(super) runs: Option<u32>,
 
     /// Seed of the first run: the same seed gives the same result [default: 1]
     #[arg(long, value_name = "N", env = "STROLL_SEED")]
-    seed: Option<u64>,
+    pub(super) seed: Option<u64>,
 }
 
 /// A set of rules by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum RuleName {
+pub(super) enum RuleName {
     /// Everybody pulls when it likes: the papers' benchmark
     Uncoordinated,
     /// The Wandering Token, 2007: Δ_max timeout, removal by precedence
@@ -121,7 +121,7 @@ enum RuleName {
 /// A part of the guarded rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Part {
+pub(super) enum Part {
     /// The holder asks around and hands off to whom waited longest
     Scouting,
     /// A token is removed when an elder one was seen after its birth
@@ -136,7 +136,7 @@ enum Part {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "NumberOrText")]
-struct ViewOption(View);
+pub(super) struct ViewOption(View);
 
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected `full` or a number of members")]

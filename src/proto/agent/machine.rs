@@ -72,6 +72,7 @@ impl Agent {
             Input::Stalled => self.on_stalled(now),
             Input::Received { from, message } => self.on_message(from, &message, now),
             Input::Work(has_work) => self.on_work(has_work, now),
+            Input::Members(members) => self.timer.set_members(members, &self.config, &mut self.rng),
         }
         self.run_deadlines(now);
     }

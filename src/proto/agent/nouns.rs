@@ -107,6 +107,9 @@ pub enum Input {
     },
     /// Whether there is something to pull. At the start there is not.
     Work(bool),
+    /// How many members the circle has, as far as is known, this one included. As long as nobody says, it is as many as
+    /// the circle was laid out for.
+    Members(u32),
 }
 
 /// What an agent wants done.

@@ -14,6 +14,8 @@ pub(super) struct Timer {
     last_news: Time,
     /// Smoothed time between news over about a nominal period; with visits alone that is the return time.
     usual_quiet: Option<Duration>,
+    /// How many members share the last resort.
+    members: u32,
     /// The early rules' Δ_gen.
     patience: Duration,
     deadline: Time,
@@ -26,7 +28,8 @@ impl Timer {
     /// A member that starts now: it waits as if it had just heard of a token.
     pub(super) fn new(config: &Config, rng: &mut Rng, now: Time) -> Self {
         let patience = config.max_interval();
-        let mut timer = Self { last_news: now, usual_quiet: None, patience, deadline: now };
+        let members = config.capacity;
+        let mut timer = Self { last_news: now, usual_quiet: None, members, patience, deadline: now };
         timer.wind(config, rng);
         timer
     }
@@ -83,14 +86,23 @@ impl Timer {
         self.wind(config, rng);
     }
 
+    /// Fewer members must each be quicker, for the circle to wake as soon.
+    pub(super) fn set_members(&mut self, members: u32, config: &Config, rng: &mut Rng) {
+        let members = members.max(1);
+        if members != self.members {
+            self.members = members;
+            self.wind(config, rng);
+        }
+    }
+
     fn wind(&mut self, config: &Config, rng: &mut Rng) {
         let wait = match config.rules.regeneration {
             Regeneration::Adaptive { .. } => self.patience,
             Regeneration::Poisson => {
                 config.min_interval().saturating_add(rng.exponential(config.regeneration_mean()))
             }
-            Regeneration::Stretched { quiet_times, nominal_periods } => {
-                let mean = config.nominal_period().saturating_mul(nominal_periods);
+            Regeneration::Stretched { quiet_times, slots } => {
+                let mean = config.slot.saturating_mul(slots).saturating_mul(self.members);
                 self.suspicious_quiet(quiet_times, config).saturating_add(rng.exponential(mean))
             }
         };
@@ -166,6 +178,23 @@ mod tests {
         }
         assert!((timer.horizon(&config).as_secs_f64() / 4_000.0 - 1.0).abs() < 0.01);
         assert!(wait(&timer, Time::from_secs(100_000)) >= Duration::from_secs(3_990));
+    }
+
+    #[test]
+    fn a_small_circle_wakes_as_soon_as_a_large_one() {
+        let (config, mut rng) = (config(Rules::guarded()), Rng::seeded(5));
+        for members in [2, 30, 300] {
+            let first = |rng: &mut Rng| {
+                let mut member = || {
+                    let mut timer = Timer::new(&config, rng, Time::ZERO);
+                    timer.set_members(members, &config, rng);
+                    wait(&timer, Time::ZERO).as_secs_f64() - 1200.0
+                };
+                (0..members).map(|_| member()).fold(f64::INFINITY, f64::min)
+            };
+            let mean = (0..500).map(|_| first(&mut rng)).sum::<f64>() / 500.0;
+            assert!((50.0..70.0).contains(&mean), "15 slots of 4 s, whatever the size: {mean} at {members}");
+        }
     }
 
     #[test]

@@ -36,14 +36,14 @@ pub enum Regeneration {
     /// The classic paper: Δ_min without a visit, then a Poisson process of mean γ.
     Poisson,
     /// Ours: as many of the member's own usual quiet times without news, and at least Δ_min; then a Poisson process
-    /// with a mean of some nominal periods.
+    /// by which the circle wakes after some slots.
     Stretched {
         /// How many usual quiet times are suspicious. Where gaps are exponential, the usual one (weighted by length)
         /// is twice the mean; so 4 of them pass without news once in e⁸ ≈ 3,000 times.
         quiet_times: f64,
-        /// The mean of the Poisson process in nominal periods. A full circle then wakes after 15 slots on
-        /// average: time enough for the news of the first new token to stop most others.
-        nominal_periods: u32,
+        /// After how many slots on average the whole circle wakes, however many share it: time enough for the news of the
+        /// first new token to stop most others.
+        slots: u32,
     },
 }
 
@@ -122,7 +122,7 @@ impl Rules {
 impl Regeneration {
     /// The guarded rules' last resort; the fields give the reasons for the numbers.
     pub fn stretched() -> Self {
-        Self::Stretched { quiet_times: 4.0, nominal_periods: 15 }
+        Self::Stretched { quiet_times: 4.0, slots: 15 }
     }
 }
 

@@ -668,6 +668,7 @@ fn any_input() -> impl Strategy<Value = Input> {
         1 => Just(Input::Stalled),
         6 => (someone, any_message()).prop_map(|(from, message)| Input::Received { from, message }),
         1 => any::<bool>().prop_map(Input::Work),
+        1 => any::<u32>().prop_map(Input::Members),
     ]
 }
 

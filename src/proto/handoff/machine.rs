@@ -142,12 +142,10 @@ impl Handoff {
         }
     }
 
-    /// The pull ends with the token, but who discards it does not wait for that.
+    /// No order to stop the pull: who discards a token ends the pull that runs by it, and another may run by another.
     fn on_discard(&mut self, token: TokenId) {
-        let Some(record) = self.records.get_mut(&token) else { return };
-        if !record.authority.is_none() {
+        if let Some(record) = self.records.get_mut(&token) {
             record.authority = Authority::None;
-            self.outputs.push_back(Output::StopSlot { token });
         }
     }
 

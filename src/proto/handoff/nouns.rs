@@ -55,7 +55,8 @@ pub enum Input {
         /// By which token we pulled.
         token: TokenId,
     },
-    /// The token was found spurious, or must go because we are banned or expired: we hold it no longer.
+    /// The token was found spurious, or must go because we are banned or expired: we hold it no longer. Whoever says so
+    /// has ended the pull that ran by it.
     Discard {
         /// Which token.
         token: TokenId,

@@ -102,9 +102,11 @@ fn a_repeated_ack_gets_the_commit_again_once_per_rto() {
 #[test]
 fn any_other_ack_is_dropped_before_verification() {
     let ack = |from, session, nonce| received(from, session, Message::Ack(nonce));
-    let late = |bench: &mut Bench| bench.pass(Duration::from_millis(600));
+    // Late enough for a repetition: the right Ack would get one.
     let mut committing = Bench::committing(A_NONCE);
-    late(&mut committing);
+    committing.pass(config().rto_first);
+    committing.pass(config().rto_first);
+    assert!(committing.machine.is_relevant(&ack(2, 1, A_NONCE), committing.now));
     for (bench, acks) in [
         (Bench::idle(), vec![ack(2, 1, A_NONCE)]),
         (Bench::holding(), vec![ack(2, 0, A_NONCE), ack(2, 1, A_NONCE)]),
@@ -205,7 +207,7 @@ fn a_nap_stops_the_slot_and_a_long_sleep_drops_the_token() {
 fn a_discarded_token_is_gone_at_once() {
     for mut bench in [Bench::holding(), Bench::offering(), Bench::releasing(A_NONCE)] {
         bench.handle(Input::Discard { token: TOKEN });
-        assert_eq!(bench.said, [Output::StopSlot { token: TOKEN }]);
+        assert!(bench.said.is_empty(), "another token's slot may be running");
         assert!(!bench.holds() && bench.machine.next_deadline().is_none());
         bench.handle(Input::SlotStopped { token: TOKEN });
         bench.receive(2, 1, Message::Ack(A_NONCE));

@@ -234,6 +234,33 @@ fn evicting_a_live_record_makes_all_nonces_worthless() {
 }
 
 #[test]
+fn room_is_made_by_what_has_expired_before_anything_is_evicted() {
+    let mut bench = Bench::idle();
+    for n in 0..64 {
+        take(&mut bench, nth(n), false).unwrap();
+    }
+    let expiry = bench.now + config().record_life();
+    bench.now = expiry - Duration::from_secs(1);
+    let (first, second) = (bench.acked(2, 5), bench.acked(2, 6));
+    bench.now = expiry;
+    bench.receive(2, 5, Message::Commit(first));
+    assert!(bench.holds());
+    bench.handle(Input::Discard { token: TOKEN });
+    bench.receive(2, 6, Message::Commit(second));
+    assert!(bench.holds(), "the secret is still the same");
+}
+
+#[test]
+fn who_accepts_a_token_repeats_no_commit_of_it() {
+    // Only a cheat can hand us a token in the session in which we gave it away; even then we do not do both.
+    let mut bench = Bench::committing(A_NONCE);
+    let nonce = bench.acked(3, 1);
+    bench.receive(3, 1, Message::Commit(nonce));
+    assert!(bench.holds());
+    assert_eq!(bench.machine.next_deadline(), None);
+}
+
+#[test]
 fn held_tokens_are_never_evicted() {
     let mut bench = Bench::idle();
     for n in 0..64 {

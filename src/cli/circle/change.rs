@@ -1,0 +1,144 @@
+//! `stroll circle ban` and `stroll circle amend`: a new version of what the authority says.
+
+use anyhow::bail;
+use stroll::trust::{Authority, InvitationLedger};
+use stroll::wire::records::{BANS_LIMIT, Bans};
+
+use crate::cli::exit::UsageError;
+use crate::cli::homes::HomeArgs;
+use crate::cli::utc::now_s;
+
+use super::constants::{self, Constants};
+use super::create::describe;
+
+/// Ban a member from the circle, at once and for good.
+///
+/// All of its certificates lose their worth, and an invitation that it has not used is withdrawn.
+#[derive(Debug, clap::Args)]
+pub(super) struct BanArgs {
+    /// The member's name, or the serial number of a certificate
+    #[arg(value_name = "NAME|SERIAL")]
+    whom: String,
+
+    #[command(flatten)]
+    homes: HomeArgs,
+}
+
+/// Change the circle's charter: makes a new version of it.
+#[derive(Debug, clap::Args)]
+pub(super) struct AmendArgs {
+    /// What the members pull
+    #[arg(long, value_name = "URL", env = "STROLL_SOURCE")]
+    source: Option<String>,
+
+    #[command(flatten)]
+    constants: Constants,
+
+    #[command(flatten)]
+    homes: HomeArgs,
+}
+
+/// Signs a longer list of bans.
+pub(super) fn ban(args: &BanArgs) -> anyhow::Result<()> {
+    let (circle, home, authority) = args.homes.open_authority()?;
+    let credentials = home.load_credentials()?;
+    let now_s = now_s();
+    let ledger = home.load_ledger()?;
+    let serials = serials(&args.whom, &ledger, now_s);
+    if serials.contains(&credentials.certificate.serial) {
+        bail!(
+            "{} is this member itself, without which nobody could join {circle}; it is not banned",
+            args.whom
+        );
+    }
+    let was_invited = ledger.invitations().iter().any(|one| one.name == args.whom && one.serial.is_none());
+    if was_invited {
+        home.update_ledger(|ledger| ledger.withdraw(&args.whom))?;
+        eprintln!("The invitation of {} is withdrawn.", args.whom);
+    }
+    if serials.is_empty() {
+        return if was_invited { Ok(()) } else { Err(unknown(&args.whom, args, &circle).into()) };
+    }
+    let mut roll = credentials.roll;
+    let new = serials.into_iter().filter(|serial| !roll.is_banned(*serial)).collect::<Vec<_>>();
+    if new.is_empty() {
+        eprintln!("{} is banned already; nothing was changed.", args.whom);
+        return Ok(());
+    }
+    let bans = longer(roll.bans(), &new, &ledger, &authority, now_s)?;
+    roll.offer_bans(bans.clone())?;
+    home.save_bans(&bans)?;
+    let list = new.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    eprintln!("{} is banned (certificate {list}); this is version {} of the bans.", args.whom, bans.version);
+    say_how_it_spreads(&args.homes, &circle);
+    Ok(())
+}
+
+/// The certificates that are meant: a member's, or else the one with that number.
+fn serials(whom: &str, ledger: &InvitationLedger, now_s: u64) -> Vec<u64> {
+    let named = ledger.serials_of(whom, now_s);
+    if !named.is_empty() {
+        return named;
+    }
+    let by_number = whom.parse().ok().and_then(|serial| ledger.certificate(serial));
+    by_number.map(|certificate| certificate.serial).into_iter().collect()
+}
+
+fn unknown(whom: &str, args: &BanArgs, circle: &str) -> UsageError {
+    UsageError(format!(
+        "nobody called {whom} has a certificate that holds, nor is that the number of one; `stroll circle members{}` \
+         shows them",
+        args.homes.flags(circle)
+    ))
+}
+
+/// The next version of the bans. When the list is full, those whose certificates are over anyway make room.
+fn longer(
+    old: Option<&Bans>,
+    new: &[u64],
+    ledger: &InvitationLedger,
+    authority: &Authority,
+    now_s: u64,
+) -> Result<Bans, UsageError> {
+    let version = old.map_or(0, |bans| bans.version).saturating_add(1);
+    let mut serials = old.map(|bans| bans.serials.clone()).unwrap_or_default();
+    serials.extend_from_slice(new);
+    if serials.len() > BANS_LIMIT {
+        let still_counts =
+            |serial: &u64| ledger.certificate(*serial).is_some_and(|one| one.not_after_s >= now_s);
+        serials.retain(still_counts);
+    }
+    authority.sign_bans(version, serials).map_err(|refusal| UsageError(format!("the bans: {refusal}")))
+}
+
+/// Signs a charter with the changes.
+pub(super) fn amend(args: &AmendArgs) -> anyhow::Result<()> {
+    let (circle, home, authority) = args.homes.open_authority()?;
+    let mut roll = home.load_credentials()?.roll;
+    let mut charter = roll.charter().clone();
+    if let Some(source) = &args.source {
+        charter.source.clone_from(source);
+    }
+    args.constants.write_into(&mut charter);
+    if charter == *roll.charter() {
+        return Err(UsageError(format!(
+            "the charter says so already, nothing was changed; say what shall be different ({})",
+            describe(&charter)
+        ))
+        .into());
+    }
+    constants::check(&charter)?;
+    charter.version = charter.version.saturating_add(1);
+    charter.issued_s = now_s();
+    let charter = authority.sign_charter(charter);
+    roll.offer_charter(charter.clone()).map_err(|refusal| UsageError(format!("the charter: {refusal}")))?;
+    home.save_charter(&charter)?;
+    eprintln!("This is version {} of the charter of {circle}: {}", charter.version, describe(&charter));
+    eprintln!("  source {}", charter.source);
+    say_how_it_spreads(&args.homes, &circle);
+    Ok(())
+}
+
+fn say_how_it_spreads(homes: &HomeArgs, circle: &str) {
+    eprintln!("The others learn it from this member while that runs: {}", homes.run_command(circle));
+}

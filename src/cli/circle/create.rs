@@ -1,0 +1,191 @@
+//! `stroll circle create`: an authority, a charter and the first member.
+
+use std::fs;
+use std::mem;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use stroll::base::units::{format_duration, parse_duration};
+use stroll::driver::random_bytes;
+use stroll::trust::{
+    Authority, Credentials, GateKey, Home, InvitationLedger, PrivateKey, Refusal, Roll, Suite,
+};
+use stroll::wire::records::Charter;
+
+use crate::cli::exit::UsageError;
+use crate::cli::homes::{self, HomeArgs, RootArgs};
+use crate::cli::utc::{format_utc, now_s};
+
+use super::constants::{self, Constants, format_rate, rules_name};
+
+/// Create a circle: its authority, its charter, and this lab as its first member.
+///
+/// The authority's key stays here. It signs the charter and the members' certificates; whoever has it can let others in.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// What to call the circle
+    name: String,
+
+    /// What the members pull: the address of an FTP or HTTP server, or of a folder on it
+    #[arg(long, value_name = "URL", env = "STROLL_SOURCE")]
+    source: String,
+
+    #[command(flatten)]
+    constants: Constants,
+
+    /// Where this member listens for datagrams
+    #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:7433", env = "STROLL_LISTEN")]
+    listen: SocketAddr,
+
+    /// Where others reach this member [default: where it listens, if that is one place]
+    #[arg(long, value_name = "HOST:PORT", env = "STROLL_ADDRESS")]
+    address: Option<String>,
+
+    /// What to call this member [default: the computer's name]
+    #[arg(long, value_name = "NAME", env = "STROLL_MEMBER")]
+    member: Option<String>,
+
+    /// For how long this member's certificate is good
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "365d", env = "STROLL_VALID")]
+    valid: Duration,
+
+    #[command(flatten)]
+    root: RootArgs,
+}
+
+/// All that a new circle is.
+struct Founded {
+    authority: Authority,
+    ledger: InvitationLedger,
+    credentials: Credentials,
+    address: SocketAddr,
+}
+
+/// Makes the circle in memory, then writes it, then says what was made.
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    homes::check_name("NAME", &args.name)?;
+    let root = args.root.path()?;
+    let path = root.join(&args.name);
+    if path.exists() {
+        return Err(taken(&args.name, &path).into());
+    }
+    let mut founded = found(args)?;
+    let home = write(&root, &args.name, &mut founded)?;
+    tell(args, &founded, &home);
+    Ok(())
+}
+
+fn found(args: &Args) -> anyhow::Result<Founded> {
+    let now_s = now_s();
+    let mut charter = constants::usual(&args.name, &args.source, now_s);
+    args.constants.write_into(&mut charter);
+    constants::check(&charter)?;
+    let address = address(args)?;
+    let member = args.member.clone().or_else(homes::host_name).unwrap_or_else(|| "founder".to_owned());
+
+    let authority = Authority::new(PrivateKey::from_seed(Suite::Ed25519, random_bytes()?));
+    let key = PrivateKey::from_seed(Suite::Ed25519, random_bytes()?);
+    let roll = Roll::new(Suite::Ed25519, authority.public(), authority.sign_charter(charter), None)
+        .map_err(blame("the charter"))?;
+    let mut ledger = InvitationLedger::new();
+    let certificate = ledger
+        .issue(&authority, key.public(), &member, now_s, args.valid)
+        .map_err(blame("this member's certificate"))?;
+    let gate = GateKey::from_bytes(random_bytes()?);
+    // The first member has nobody to greet.
+    let bootstrap = Vec::new();
+    let credentials =
+        Credentials { key, certificate, roll, gate, bootstrap, name: member, listen: args.listen };
+    Ok(Founded { authority, ledger, credentials, address })
+}
+
+fn address(args: &Args) -> Result<SocketAddr, UsageError> {
+    match &args.address {
+        Some(text) => homes::resolve(text, args.listen),
+        None if args.listen.ip().is_unspecified() => Err(UsageError(format!(
+            "address: {} means everywhere on this computer; say where others reach it, for example \
+             --address {}:{}",
+            args.listen,
+            homes::host_name().unwrap_or_else(|| "lab-a".to_owned()) + ".example.org",
+            args.listen.port(),
+        ))),
+        None => homes::resolve(&args.listen.to_string(), args.listen),
+    }
+}
+
+fn blame(what: &'static str) -> impl Fn(Refusal) -> UsageError {
+    move |refusal| UsageError(format!("{what}: {refusal}"))
+}
+
+/// Writes everything under a name that nobody looks at, then gives it its own: half a circle is never seen.
+fn write(root: &Path, name: &str, founded: &mut Founded) -> anyhow::Result<Home> {
+    let (path, unfinished) = (root.join(name), root.join(format!(".{name}.{}", process::id())));
+    let home = Home::create(&unfinished)?;
+    let written = fill(&home, founded).and_then(|()| {
+        fs::rename(&unfinished, &path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::DirectoryNotEmpty | std::io::ErrorKind::AlreadyExists => {
+                taken(name, &path).into()
+            }
+            _ => anyhow::Error::new(error).context(format!("cannot create {}", path.display())),
+        })
+    });
+    if written.is_err() {
+        // Nobody knows these keys yet.
+        let _ = fs::remove_dir_all(&unfinished);
+    }
+    written?;
+    homes::sync_folder(root).with_context(|| format!("cannot write {}", root.display()))?;
+    Ok(Home::open(path)?)
+}
+
+fn fill(home: &Home, founded: &mut Founded) -> anyhow::Result<()> {
+    home.save_authority(&founded.authority)?;
+    home.update_ledger(|ledger| mem::swap(ledger, &mut founded.ledger))?;
+    homes::save_address(home, founded.address)?;
+    Ok(home.save_credentials(&founded.credentials)?)
+}
+
+fn taken(name: &str, path: &Path) -> UsageError {
+    UsageError(format!(
+        "there is a circle {name} here already, in {}; nothing was changed. Choose another name",
+        path.display()
+    ))
+}
+
+fn tell(args: &Args, founded: &Founded, home: &Home) {
+    let Founded { credentials, address, .. } = founded;
+    let charter = credentials.roll.charter();
+    let homes = HomeArgs { root: args.root.clone(), circle: None };
+    eprintln!("Circle {} is created, in {}", args.name, home.path().display());
+    eprintln!("  source    {}", charter.source);
+    eprintln!("  charter   version {}: {}", charter.version, describe(charter));
+    eprintln!(
+        "  member    {}, at {address}, certificate {} until {}",
+        credentials.name,
+        credentials.certificate.serial,
+        format_utc(credentials.certificate.not_after_s)
+    );
+    eprintln!("  authority its key is in that folder: keep a copy in a safe place");
+    if address.ip().is_loopback() {
+        eprintln!("Note: {address} can be reached from this computer only");
+    }
+    eprintln!("Next, run this member, and invite another lab:");
+    eprintln!("    {}", homes.run_command(&args.name));
+    eprintln!("    stroll circle invite lab-b{}", homes.flags(&args.name));
+}
+
+/// The constants on one line.
+pub(super) fn describe(charter: &Charter) -> String {
+    format!(
+        "slot {}, skip {}, capacity {}, bandwidth {}, rules {}, scouts {}",
+        format_duration(charter.slot),
+        format_duration(charter.skip),
+        charter.capacity,
+        format_rate(charter.bandwidth),
+        rules_name(charter.rules),
+        charter.scouts,
+    )
+}

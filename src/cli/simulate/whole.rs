@@ -1,0 +1,208 @@
+//! `stroll simulate --whole`: complete nodes over a faulty network, watched by checkers.
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use rayon::prelude::*;
+use serde_json::json;
+use stroll::base::units::{format_duration, parse_duration};
+use stroll::sim::whole::{Faults, Outcome, Scenario, Whole};
+use stroll::trust::Suite;
+use stroll::wire::records::RuleSet;
+
+use super::options::{Options, RuleName};
+use crate::cli::exit::UsageError;
+use crate::cli::progress::{Progress, Style};
+
+/// What goes wrong on the wire; only with --whole.
+#[derive(Clone, Debug, PartialEq, clap::Args)]
+#[command(next_help_heading = "Whole nodes")]
+pub(super) struct WholeArgs {
+    /// Simulate whole nodes: real datagrams and signatures over a network with faults, watched by checkers
+    #[arg(long, env = "STROLL_WHOLE")]
+    pub(super) whole: bool,
+
+    /// Draw the faults of every run from its seed: some off, others wild
+    #[arg(long, requires = "whole", env = "STROLL_SWARM")]
+    swarm: bool,
+
+    /// Signatures that cost nothing and are worth nothing, for large circles
+    #[arg(long, requires = "whole", env = "STROLL_FAST_SIGNATURES")]
+    fast_signatures: bool,
+
+    /// Share of datagrams that get lost, 0 to 1
+    #[arg(long, default_value_t = 0.0, value_parser = share, env = "STROLL_LOSS")]
+    loss: f64,
+
+    /// Share of datagrams that arrive twice
+    #[arg(long, default_value_t = 0.0, value_parser = share, env = "STROLL_DUPLICATION")]
+    duplication: f64,
+
+    /// Share of datagrams that arrive damaged
+    #[arg(long, default_value_t = 0.0, value_parser = share, env = "STROLL_CORRUPTION")]
+    corruption: f64,
+
+    /// Share of datagrams that are replayed up to a minute later
+    #[arg(long, default_value_t = 0.0, value_parser = share, env = "STROLL_REPLAY")]
+    replay: f64,
+
+    /// How much longer than --delay a datagram may take: later ones overtake it
+    #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = parse_duration, env = "STROLL_JITTER")]
+    jitter: Duration,
+
+    /// Mean time between two splits of the network, of 30 s each
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_SPLIT_EVERY")]
+    split_every: Option<Duration>,
+
+    /// Mean time between two pauses of a member, of 10 s each
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_PAUSE_EVERY")]
+    pause_every: Option<Duration>,
+
+    /// How long nothing goes wrong at the end; then one token must be left and everybody served
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration, env = "STROLL_SETTLE")]
+    settle: Duration,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
+    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("a share is between 0 and 1".to_owned()) }
+}
+
+/// Runs all seeds; prints what came of them, and for every broken promise the command that repeats it.
+pub(super) fn run(args: &WholeArgs, options: &Options, is_json: bool, style: Style) -> anyhow::Result<()> {
+    let scenario = scenario(args, options)?;
+    let (runs, seed) = (options.runs.unwrap_or(1), options.seed.unwrap_or(1));
+    let started = now();
+    let progress = Progress::new(style, runs.into(), "simulating whole nodes");
+    let outcomes: Vec<(u64, Outcome)> = (0..u64::from(runs))
+        .into_par_iter()
+        .map(|run| {
+            let seed = seed.wrapping_add(run);
+            let outcome = Whole::new(&scenario, seed).run();
+            progress.advance(1);
+            (seed, outcome)
+        })
+        .collect();
+    drop(progress);
+    let mut sum = Outcome::default();
+    let mut broken = 0;
+    for (seed, outcome) in outcomes {
+        for violation in &outcome.violations {
+            eprintln!("seed {seed}: {violation}\n  repeat it with: {}", replay_command(seed));
+            broken += 1;
+        }
+        sum.add(outcome);
+    }
+    print(&scenario, &sum, started.elapsed(), is_json)?;
+    anyhow::ensure!(broken == 0, "{broken} broken promises");
+    Ok(())
+}
+
+fn scenario(args: &WholeArgs, options: &Options) -> Result<Scenario, UsageError> {
+    let usual = Scenario::default();
+    let members = options.members.unwrap_or(usual.members);
+    if !(2..=10_000).contains(&members) {
+        return Err(UsageError("members: whole circles have between 2 and 10000".into()));
+    }
+    let slot = options.slot.unwrap_or(usual.slot);
+    let skip = options.skip.unwrap_or(usual.skip);
+    if slot.is_zero() || skip.is_zero() || skip >= slot {
+        return Err(UsageError("skip: must be longer than zero and shorter than the slot".into()));
+    }
+    let faults = Faults {
+        loss: args.loss,
+        duplication: args.duplication,
+        corruption: args.corruption,
+        replay: args.replay,
+        delay: options.delay.unwrap_or(Faults::default().delay),
+        jitter: args.jitter,
+        split_every: args.split_every,
+        crash_every: options.crash_every,
+        restart_after: options.restart_after.unwrap_or(Faults::default().restart_after),
+        pause_every: args.pause_every,
+        clock_skew: options.clock_skew.unwrap_or_default(),
+        ..Faults::default()
+    };
+    Ok(Scenario {
+        members,
+        slot,
+        skip,
+        rules: rules(options)?,
+        suite: if args.fast_signatures { Suite::Simulated } else { Suite::Ed25519 },
+        duration: options.duration.unwrap_or(usual.duration),
+        settle: args.settle,
+        faults: (!args.swarm).then_some(faults),
+    })
+}
+
+fn rules(options: &Options) -> Result<RuleSet, UsageError> {
+    match options.rules.as_deref() {
+        None | Some([RuleName::Guarded | RuleName::All]) => Ok(RuleSet::Guarded),
+        Some([RuleName::Classic]) => Ok(RuleSet::Classic),
+        Some([RuleName::Early]) => Ok(RuleSet::Early),
+        Some(_) => Err(UsageError("rules: whole nodes follow one of guarded, classic, early".into())),
+    }
+}
+
+/// The same command line for one seed.
+fn replay_command(seed: u64) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let mut skip_value = false;
+    for word in std::env::args().skip(1) {
+        if std::mem::take(&mut skip_value) {
+            continue;
+        }
+        match word.as_str() {
+            "--seed" | "--runs" => skip_value = true,
+            _ if word.starts_with("--seed=") || word.starts_with("--runs=") => {}
+            _ => words.push(word),
+        }
+    }
+    format!("stroll {} --runs 1 --seed {seed}", words.join(" "))
+}
+
+fn print(scenario: &Scenario, sum: &Outcome, elapsed: Duration, is_json: bool) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let elapsed_s = elapsed.as_secs_f64();
+    if is_json {
+        let object = json!({
+            "whole": true, "members": scenario.members, "runs": sum.runs, "passes": sum.passes,
+            "duplicates": sum.duplicates, "violations": sum.violations.len(), "lost": sum.lost,
+            "lost_by_crash": sum.lost_by_crash, "regenerated": sum.regenerated, "removed": sum.removed,
+            "slots": sum.slots, "datagrams": sum.datagrams, "rejected": sum.rejected, "elapsed_s": elapsed_s,
+        });
+        writeln!(out, "{object}")?;
+    } else {
+        writeln!(
+            out,
+            "{} whole nodes, slot {}; {} runs of {} and {} in peace",
+            scenario.members,
+            format_duration(scenario.slot),
+            sum.runs,
+            format_duration(scenario.duration),
+            format_duration(scenario.settle),
+        )?;
+        for (name, count) in [
+            ("handoffs", sum.passes),
+            ("broken promises", sum.violations.len() as u64),
+            ("of these tokens held twice", sum.duplicates),
+            ("tokens lost in a handoff", sum.lost),
+            ("tokens lost by a crash", sum.lost_by_crash),
+            ("tokens regenerated", sum.regenerated),
+            ("tokens removed", sum.removed),
+            ("slots", sum.slots),
+            ("datagrams", sum.datagrams),
+            ("datagrams dropped by members", sum.rejected),
+        ] {
+            writeln!(out, "  {name:30} {count:>12}")?;
+        }
+        writeln!(out, "  {:30} {elapsed_s:>12.2}", "real time, s")?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long a simulation takes is real time")]
+fn now() -> Instant {
+    Instant::now()
+}
