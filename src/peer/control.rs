@@ -166,7 +166,7 @@ pub(super) async fn serve(
     let router = Router::new()
         .route("/v1/status", get(status))
         .route("/v1/probe", get(probe))
-        .route("/v1/reload", post(reload))
+        .route("/v1/reload", post(reload_files))
         .with_state(Served { handle, circle, name, reload });
     Ok(tokio::spawn(async move {
         // It ends when the task is aborted.
@@ -181,7 +181,7 @@ async fn status(State(served): State<Served>) -> Result<Json<StatusReport>, Stat
 }
 
 /// The files were changed by somebody else.
-async fn reload(State(served): State<Served>) -> StatusCode {
+async fn reload_files(State(served): State<Served>) -> StatusCode {
     // If one is waiting already, that will read the newest files as well.
     let _ = served.reload.try_send(());
     StatusCode::OK

@@ -1,7 +1,8 @@
 //! `stroll circle ban` and `stroll circle amend`: a new version of what the authority says.
 
 use anyhow::bail;
-use stroll::trust::{Authority, InvitationLedger};
+use stroll::peer::Client;
+use stroll::trust::{Authority, Home, InvitationLedger};
 use stroll::wire::records::{BANS_LIMIT, Bans};
 
 use crate::cli::exit::UsageError;
@@ -70,8 +71,7 @@ pub(super) fn ban(args: &BanArgs) -> anyhow::Result<()> {
     home.save_bans(&bans)?;
     let list = new.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     eprintln!("{} is banned (certificate {list}); this is version {} of the bans.", args.whom, bans.version);
-    say_how_it_spreads(&args.homes, &circle);
-    Ok(())
+    spread(&home, &args.homes, &circle)
 }
 
 /// The certificates that are meant: a member's, or else the one with that number.
@@ -135,10 +135,18 @@ pub(super) fn amend(args: &AmendArgs) -> anyhow::Result<()> {
     home.save_charter(&charter)?;
     eprintln!("This is version {} of the charter of {circle}: {}", charter.version, describe(&charter));
     eprintln!("  source {}", charter.source);
-    say_how_it_spreads(&args.homes, &circle);
-    Ok(())
+    spread(&home, &args.homes, &circle)
 }
 
-fn say_how_it_spreads(homes: &HomeArgs, circle: &str) {
-    eprintln!("The others learn it from this member while that runs: {}", homes.run_command(circle));
+/// A running member takes it at once and tells the others.
+fn spread(home: &Home, homes: &HomeArgs, circle: &str) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    match runtime.block_on(Client::new(home.path()).reload()) {
+        Ok(()) => eprintln!("The running member has taken it; the others learn it from there."),
+        Err(_) => eprintln!(
+            "The others learn it from this member as soon as it runs: {}",
+            homes.run_command(circle)
+        ),
+    }
+    Ok(())
 }
