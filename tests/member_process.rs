@@ -3,129 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds nothing has failed")]
 #![allow(clippy::disallowed_methods, reason = "these tests are about real time")]
 
+#[path = "common/lab.rs"]
+mod lab;
+
 use std::fs;
-use std::net::UdpSocket;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
-/// One lab: its home folder and, if it runs, its process. What was started is ended, whatever happens.
-struct Lab {
-    name: String,
-    home: PathBuf,
-    log: PathBuf,
-    port: u16,
-    process: Option<Child>,
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-impl Lab {
-    fn new(folder: &Path, name: &str) -> Self {
-        // A port that was free just now.
-        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let home = folder.join(name);
-        Self { name: name.to_owned(), log: folder.join(format!("{name}.log")), home, port, process: None }
-    }
-
-    fn stroll(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_stroll"));
-        command.env_clear().env("HOME", "/nonexistent").env("STROLL_HOME", &self.home).args(args);
-        command
-    }
-
-    fn output(&self, args: &[&str]) -> Output {
-        self.stroll(args).output().unwrap()
-    }
-
-    #[track_caller]
-    fn succeeds(&self, args: &[&str]) -> String {
-        let output = self.output(args);
-        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn listen(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
-    }
-
-    fn run(&mut self) {
-        let log = fs::OpenOptions::new().create(true).append(true).open(&self.log).unwrap();
-        let child = self.stroll(&["run", "--hold", "-v"]).stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        self.process = Some(child);
-        self.wait_until("runs", |lab| lab.status().is_some());
-    }
-
-    fn signal(&self, signal: &str) {
-        let pid = self.process.as_ref().unwrap().id().to_string();
-        assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
-    }
-
-    fn kill(&mut self) {
-        if let Some(mut child) = self.process.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-
-    fn status(&self) -> Option<Value> {
-        let output = self.output(&["status", "--json"]);
-        output.status.success().then(|| serde_json::from_slice(&output.stdout).unwrap())
-    }
-
-    fn counter(&self, name: &str) -> u64 {
-        self.status().and_then(|status| status["counters"][name].as_u64()).unwrap_or(0)
-    }
-
-    #[track_caller]
-    fn wait_until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
-        let started = Instant::now();
-        while !is_so(self) {
-            let log = fs::read_to_string(&self.log).unwrap_or_default();
-            assert!(started.elapsed() < Duration::from_secs(60), "{} never {what}:\n{log}", self.name);
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    fn slots_in_log(&self) -> usize {
-        fs::read_to_string(&self.log).unwrap_or_default().matches("slot began").count()
-    }
-}
-
-/// A founder and its circle of `count` labs, all running.
-fn circle(folder: &Path, count: usize, constants: &[&str]) -> Vec<Lab> {
-    let mut founder = Lab::new(folder, "lab-0");
-    let listen = founder.listen();
-    let mut create =
-        vec!["circle", "create", "virgo", "--source", "ftp://127.0.0.1/stream/", "--listen", &listen];
-    create.extend(constants);
-    founder.succeeds(&create);
-    founder.run();
-    let mut labs = vec![founder];
-    for n in 1..count {
-        let mut lab = Lab::new(folder, &format!("lab-{n}"));
-        join(&labs[0], &lab);
-        lab.run();
-        labs.push(lab);
-    }
-    labs
-}
-
-#[track_caller]
-fn join(founder: &Lab, lab: &Lab) -> String {
-    let line = founder.succeeds(&["circle", "invite", &lab.name]);
-    let invitation = line.split_whitespace().nth(2).unwrap().to_owned();
-    lab.succeeds(&["join", &invitation, "--listen", &lab.listen()]);
-    invitation
-}
-
-const QUICK: &[&str] = &["--slot", "400ms", "--skip", "20ms", "--capacity", "4"];
+use lab::{Lab, QUICK, circle, join};
 
 #[test]
 fn three_commands_make_a_circle_of_two_and_both_are_served() {

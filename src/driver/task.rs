@@ -48,7 +48,7 @@ pub enum DriverError {
 /// What the task is asked.
 #[derive(Debug)]
 enum Request {
-    Command(Command),
+    Command(Box<Command>),
     Status(oneshot::Sender<Status>),
     Roll(oneshot::Sender<Roll>),
     Entries(oneshot::Sender<Vec<Entry>>),
@@ -65,7 +65,7 @@ pub struct Handle {
 impl Handle {
     /// Tells the node what its process wants.
     pub async fn command(&self, command: Command) -> Result<(), DriverError> {
-        self.requests.send(Request::Command(command)).await.map_err(|_| DriverError::Ended)
+        self.requests.send(Request::Command(Box::new(command))).await.map_err(|_| DriverError::Ended)
     }
 
     /// Asks the node about itself.
@@ -185,7 +185,7 @@ impl Task {
         let now = self.clock.now();
         match request {
             Request::Command(command) => {
-                self.node.handle(Input::Command(command), now);
+                self.node.handle(Input::Command(*command), now);
                 self.drain(now);
             }
             // Whoever asked may have gone; then nobody misses the answer.

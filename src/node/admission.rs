@@ -6,7 +6,7 @@ use crate::base::{MemberId, Time};
 use crate::proto::handoff;
 use crate::trust::{self, Refusal};
 use crate::wire::records::Certificate;
-use crate::wire::{self, Body, Datagram, Envelope, Header, Kind};
+use crate::wire::{self, Body, Datagram, Envelope, Kind};
 
 use super::machine::{KEY_CACHE, Node};
 
@@ -52,7 +52,7 @@ impl Node {
         let circle = self.identity.roll.circle();
         let envelope = Envelope::open(bytes, circle, self.me, self.identity.gate.as_bytes())?;
         let header = envelope.header();
-        if !self.is_relevant(header, now) {
+        if !self.is_relevant(&envelope, now) {
             return Err(Rejection::Irrelevant);
         }
         let is_allowed = match header.kind {
@@ -72,14 +72,16 @@ impl Node {
         Ok(envelope.read()?)
     }
 
-    /// Whether the datagram fits something that is under way, by its header alone.
-    fn is_relevant(&self, header: &Header, now: Time) -> bool {
+    /// Whether the datagram fits something that is under way, by its header alone; a report also by its echo, which nobody
+    /// can guess: a flood of forged ones must not use up what is set aside for answers.
+    fn is_relevant(&self, envelope: &Envelope<'_>, now: Time) -> bool {
+        let header = envelope.header();
         let message = match header.kind {
             Kind::Move => handoff::Message::Move,
             Kind::Ack => handoff::Message::Ack(header.nonce),
             Kind::Commit => handoff::Message::Commit(header.nonce),
             Kind::EarlyStop => handoff::Message::EarlyStop(header.nonce),
-            Kind::Report => return self.asked.iter().any(|asked| asked.concerns(header.sender)),
+            Kind::Report => return self.was_asked_for(envelope),
             Kind::Enrolled => return false,
             _ => return true,
         };
@@ -88,14 +90,21 @@ impl Node {
         is_open && self.handoff.is_relevant(&handoff::Received { from, token, session, message }, now)
     }
 
+    fn was_asked_for(&self, report: &Envelope<'_>) -> bool {
+        let sender = report.header().sender;
+        let mut asked = self.asked.iter().filter(|asked| asked.concerns(sender)).peekable();
+        asked.peek().is_some()
+            && matches!(report.read(), Ok(Datagram { body: Body::Report { echo, .. }, .. })
+                if asked.any(|asked| asked.echo == echo))
+    }
+
     /// The certificate that the signature is checked with: a known one, or the one that came along.
     fn sender_certificate(&mut self, envelope: &Envelope<'_>, now: Time) -> Result<Certificate, Rejection> {
         let sender = envelope.header().sender;
         let wall_s = self.wall_s(now);
-        if let Some(certificate) = self.known_certificate(sender) {
-            let certificate = certificate.clone();
-            match self.identity.roll.check_validity(&certificate, wall_s) {
-                Ok(()) => return Ok(certificate),
+        for certificate in self.known_certificates(sender) {
+            match self.identity.roll.check_validity(certificate, wall_s) {
+                Ok(()) => return Ok(certificate.clone()),
                 // It may have been renewed.
                 Err(Refusal::Expired) => {}
                 Err(refusal) => return Err(Rejection::Certificate(refusal)),
@@ -116,8 +125,9 @@ impl Node {
         Ok(certificate)
     }
 
-    fn known_certificate(&self, member: MemberId) -> Option<&Certificate> {
-        self.keys.get(&member).or_else(|| self.directory.get(member).map(|known| &known.entry().certificate))
+    fn known_certificates(&self, member: MemberId) -> impl Iterator<Item = &Certificate> {
+        let listed = self.directory.get(member).map(|known| &known.entry().certificate);
+        self.keys.get(&member).into_iter().chain(listed)
     }
 }
 

@@ -146,7 +146,7 @@ impl Node {
         if self.identity.roll.check_validity(own, self.wall_s(now)).is_ok() || self.leaving == Leaving::Gone {
             return;
         }
-        self.stop_pull(None);
+        self.end_pull();
         if let Some(token) = self.agent.token().map(|token| token.id) {
             self.to_handoff.push_back(handoff::Input::Discard { token });
             self.to_agent.push_back(agent::Input::Lost);

@@ -69,13 +69,17 @@ pub(super) struct Question {
 }
 
 /// Whether the jobs pull.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pull {
     Idle,
-    Running,
-    /// Told to stop; handoffs may wait for it.
+    Running {
+        token: TokenId,
+    },
+    /// Told to stop; a handoff of its token may wait for it.
     Stopping {
-        handoffs: Vec<TokenId>,
+        token: TokenId,
+        /// A slot that is due already, and until when: it begins when this pull has ended.
+        next: Option<(TokenId, Time)>,
     },
 }
 
@@ -173,6 +177,9 @@ impl Node {
     /// If outputs of the last call were left behind: that is a bug of the driver.
     pub fn handle(&mut self, input: Input<'_>, now: Time) {
         assert!(self.outputs.is_empty(), "drain the node's outputs before its next input");
+        if self.leaving == Leaving::Gone {
+            return;
+        }
         match input {
             Input::Datagram { bytes, from } => self.on_datagram(bytes, from, now),
             Input::Command(command) => self.on_command(command, now),
@@ -192,8 +199,12 @@ impl Node {
 
     /// When the node wants to be woken.
     pub fn next_deadline(&self) -> Time {
+        if self.leaving == Leaving::Gone {
+            return Time::ZERO + Duration::MAX;
+        }
         let scouts = self.asked.iter().map(|asked| asked.at + SCOUT_PATIENCE).min();
-        let cooled = (self.wants_work && !self.is_working()).then_some(self.cool_until);
+        let is_cooling = self.wants_work && !self.is_working() && self.leaving == Leaving::No;
+        let cooled = is_cooling.then_some(self.cool_until);
         [Some(self.agent.next_deadline()), self.handoff.next_deadline(), scouts, cooled, Some(self.tidy_at)]
             .into_iter()
             .flatten()
@@ -239,7 +250,7 @@ impl Node {
                 self.wants_work = wants_work;
                 self.tell_work(now);
             }
-            Command::SlotStopped => self.on_slot_stopped(),
+            Command::SlotStopped => self.on_slot_stopped(now),
             Command::Found => {
                 self.agent.found(now);
             }
@@ -309,11 +320,13 @@ impl Node {
         }
     }
 
-    fn on_slot_stopped(&mut self) {
+    fn on_slot_stopped(&mut self, now: Time) {
         let before = std::mem::replace(&mut self.pull, Pull::Idle);
-        if let Pull::Stopping { handoffs } = before {
-            let stopped = handoffs.into_iter().map(|token| handoff::Input::SlotStopped { token });
-            self.to_handoff.extend(stopped);
+        if let Pull::Stopping { token, next } = before {
+            self.to_handoff.push_back(handoff::Input::SlotStopped { token });
+            if let Some((token, until)) = next.filter(|(_, until)| *until > now) {
+                self.begin_pull(token, until);
+            }
         }
     }
 
@@ -340,9 +353,11 @@ impl Node {
         }
     }
 
-    /// Says goodbye as soon as no token is here or on its way.
+    /// Says goodbye as soon as no token is here or on its way. Whoever is alone has nobody to hand it to.
     fn leave_when_drained(&mut self) {
-        if self.leaving != Leaving::Draining || self.agent.token().is_some() || !self.cargo.is_empty() {
+        let has_token = self.agent.token().is_some() && !self.directory.is_empty();
+        let is_drained = !has_token && self.cargo.is_empty() && self.pull == Pull::Idle;
+        if self.leaving != Leaving::Draining || !is_drained {
             return;
         }
         self.leaving = Leaving::Gone;

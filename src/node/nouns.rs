@@ -40,6 +40,7 @@ pub struct Config {
 
 /// What happens to a node.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "an input is made, handled and gone; it is never stored")]
 pub enum Input<'a> {
     /// Bytes came in.
     Datagram {

@@ -51,8 +51,8 @@ impl Node {
         self.send(to, datagram);
     }
 
-    pub(super) fn send_message(&mut self, to: MemberId, message: agent::Message, now: Time) {
-        let (kind, token, session, body) = match message {
+    pub(super) fn send_message(&mut self, to: MemberId, message: &agent::Message, now: Time) {
+        let (kind, token, session, body) = match *message {
             agent::Message::Report { waited, has_work, hearsay } => {
                 let body = Body::Report {
                     hearsay,
@@ -125,7 +125,9 @@ impl Node {
         self.send_to(to, &Datagram { header, body, certificate: own, padding: 0 });
     }
 
-    /// Somebody whose charter or bans are older than ours gets ours.
+    /// Somebody whose charter or bans are older than ours gets ours: at the address that it signed, not where its question
+    /// came from. Together with the report it is more than was asked with, and an old question can be sent again from
+    /// anywhere.
     pub(super) fn share_versions(
         &mut self,
         to: MemberId,
@@ -146,7 +148,7 @@ impl Node {
                 let header = self.header(kind, to, NO_TOKEN, Session(0), Nonce::default());
                 let certificate = Some(self.identity.certificate.clone());
                 let datagram = Datagram { header, body, certificate, padding: 0 };
-                if let Some(address) = self.address_of(to) {
+                if let Some(address) = self.directory.address(to) {
                     self.send_to(address, &datagram);
                 }
             }
@@ -188,11 +190,15 @@ impl Node {
         Header { kind, circle: self.identity.roll.circle(), sender: self.me, receiver, token, session, nonce }
     }
 
-    /// An answer goes back to where the question came from, and is cut to its length; anything else goes to the address
-    /// that the member signed.
+    /// An answer goes back to where the question came from, and is cut to its length: what cannot be cut so far is not
+    /// said. Anything else goes to the address that the member signed.
     fn send(&mut self, to: MemberId, mut datagram: Datagram) {
         let question = self.question.filter(|question| question.from == to);
-        cut_to(&mut datagram, question.map_or(DATAGRAM_LIMIT, |question| question.len));
+        let limit = question.map_or(DATAGRAM_LIMIT, |question| question.len);
+        cut_to(&mut datagram, limit);
+        if is_answer(datagram.header.kind) && datagram.len() > limit {
+            return;
+        }
         if let Some(address) = self.address_of(to) {
             self.send_to(address, &datagram);
         }
@@ -212,6 +218,12 @@ impl Node {
             self.outputs.push_back(Output::Datagram { to, bytes });
         }
     }
+}
+
+/// Whether anybody gets it for the asking. A Commit and a Move are no such answers: they belong to a handoff that is under
+/// way, which nobody can begin from outside.
+fn is_answer(kind: Kind) -> bool {
+    matches!(kind, Kind::Ack | Kind::EarlyStop | Kind::Report | Kind::Holding | Kind::Passed)
 }
 
 /// Leaves out entries, and then the certificate, until the datagram is no longer than `len`.

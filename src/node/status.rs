@@ -36,7 +36,7 @@ impl Counters {
             agent::Event::Visited { .. } => self.visits += 1,
             agent::Event::SlotBegan { .. } => self.slots += 1,
             agent::Event::Generated { because, .. } if because != agent::Origin::Founded => {
-                self.regenerated += 1
+                self.regenerated += 1;
             }
             agent::Event::Discarded { .. } => self.removed += 1,
             agent::Event::Generated { .. } | agent::Event::SlotEnded | agent::Event::Skipped => {}

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::base::{MemberId, Session, Time, TokenId};
+use crate::proto::directory::Known;
 use crate::proto::{agent, handoff, load};
 
 use super::machine::{Cargo, Node, Pull};
@@ -30,7 +31,7 @@ impl Node {
     fn on_agent(&mut self, output: agent::Output, now: Time) {
         match output {
             agent::Output::Scout { count } => self.send_scouts(count, now),
-            agent::Output::Send { to, message } => self.send_message(to, message, now),
+            agent::Output::Send { to, message } => self.send_message(to, &message, now),
             agent::Output::Offer { to } => self.offer(to),
             agent::Output::Pass { token, .. } => {
                 let cool = Duration::from_secs(self.cool_until.since(now).as_secs());
@@ -44,7 +45,7 @@ impl Node {
         let Some(token) = self.agent.token().map(|token| token.id) else { return };
         match to.or_else(|| self.directory.draw(1).first().copied()) {
             Some(taker) => {
-                let round_trip = self.directory.get(taker).and_then(|known| known.round_trip());
+                let round_trip = self.directory.get(taker).and_then(Known::round_trip);
                 self.to_handoff.push_back(handoff::Input::Offer { token, taker, round_trip });
             }
             None => self.to_agent.push_back(agent::Input::Unreachable { member: None }),
@@ -56,36 +57,58 @@ impl Node {
             agent::Event::Visited { .. } => self.load.handle(load::Input::Visited, now),
             agent::Event::SlotBegan { token, until } => {
                 self.load.handle(load::Input::SlotBegan, now);
-                self.pull = Pull::Running;
-                let session = self.agent.token().map_or(Session(0), |token| token.session);
-                self.outputs.push_back(Output::Event(Event::SlotBegan { token, session, until }));
+                self.begin_pull(token, until);
             }
-            agent::Event::SlotEnded => self.stop_pull(None),
+            agent::Event::SlotEnded => self.end_pull(),
             agent::Event::Skipped => {}
             agent::Event::Generated { token, .. } => {
-                self.to_handoff.push_back(handoff::Input::Generated { token })
+                self.to_handoff.push_back(handoff::Input::Generated { token });
             }
             agent::Event::Discarded { token, .. } => {
-                self.to_handoff.push_back(handoff::Input::Discard { token })
+                self.to_handoff.push_back(handoff::Input::Discard { token });
             }
         }
         self.counters.note(event);
         self.outputs.push_back(Output::Event(Event::Agent(event)));
     }
 
-    /// Orders the pull to end; a handoff that waits for it goes on when it has.
-    pub(super) fn stop_pull(&mut self, handoff: Option<TokenId>) {
+    /// Lets the jobs pull, but not before they have ended what they were told to stop.
+    pub(super) fn begin_pull(&mut self, token: TokenId, until: Time) {
+        if let Pull::Stopping { next, .. } = &mut self.pull {
+            *next = Some((token, until));
+            return;
+        }
+        self.pull = Pull::Running { token };
+        let session = self.agent.token().map_or(Session(0), |token| token.session);
+        self.outputs.push_back(Output::Event(Event::SlotBegan { token, session, until }));
+    }
+
+    /// Orders the pull to end, whichever it is.
+    pub(super) fn end_pull(&mut self) {
         match &mut self.pull {
-            Pull::Idle => {
-                if let Some(token) = handoff {
-                    self.to_handoff.push_back(handoff::Input::SlotStopped { token });
-                }
-            }
-            Pull::Running => {
-                self.pull = Pull::Stopping { handoffs: handoff.into_iter().collect() };
+            Pull::Idle => {}
+            Pull::Running { token } => {
+                self.pull = Pull::Stopping { token: *token, next: None };
                 self.outputs.push_back(Output::Event(Event::StopSlot));
             }
-            Pull::Stopping { handoffs } => handoffs.extend(handoff),
+            Pull::Stopping { next, .. } => *next = None,
+        }
+    }
+
+    /// Orders the pull by this token to end, so that its handoff goes on when it has: at once if there is none. A pull by
+    /// another token is none of its business.
+    fn stop_pull(&mut self, by: TokenId) {
+        match &mut self.pull {
+            Pull::Running { token } if *token == by => self.end_pull(),
+            Pull::Stopping { token, next } => {
+                next.take_if(|(token, _)| *token == by);
+                if *token != by {
+                    self.to_handoff.push_back(handoff::Input::SlotStopped { token: by });
+                }
+            }
+            Pull::Idle | Pull::Running { .. } => {
+                self.to_handoff.push_back(handoff::Input::SlotStopped { token: by });
+            }
         }
     }
 
@@ -94,7 +117,7 @@ impl Node {
             handoff::Output::Send { to, token, session, message, with_certificate } => {
                 self.send_handoff(to, token, session, message, with_certificate);
             }
-            handoff::Output::StopSlot { token } => self.stop_pull(Some(token)),
+            handoff::Output::StopSlot { token } => self.stop_pull(token),
             handoff::Output::Event(event) => self.on_handoff_event(event, now),
         }
     }
