@@ -297,6 +297,26 @@ impl Node {
         }
     }
 
+    /// Whoever was forgotten may only have been cut off, together with others: now and then one of the old addresses is
+    /// greeted, so that two circles which grew out of one find together again, however long it took.
+    fn keep_in_touch(&mut self, now: Time) {
+        for address in self.directory.forget_silent(now) {
+            if self.greeted.contains(&address) {
+                continue;
+            }
+            if self.greeted.len() < GREETED_LIMIT {
+                self.greeted.push(address);
+            } else if let Some(old) = self.greeted.get_mut(self.rng.below(GREETED_LIMIT)) {
+                *old = address;
+            }
+        }
+        if !self.greeted.is_empty()
+            && let Some(address) = self.greeted.get(self.rng.below(self.greeted.len())).copied()
+        {
+            self.send_greeting(address, now);
+        }
+    }
+
     /// Who knows nobody tries the first addresses until somebody answers.
     fn greet_again(&mut self, now: Time) {
         for address in self.greeted.clone() {
@@ -347,7 +367,7 @@ impl Node {
         }
         if now >= self.tidy_at {
             self.tidy_at = now + TIDY_EVERY;
-            self.directory.forget_silent(now);
+            self.keep_in_touch(now);
             self.tell_members();
             self.expel_myself_if_banned(now);
         }

@@ -80,7 +80,7 @@ impl Node {
     }
 
     pub(super) fn send_scouts(&mut self, count: usize, now: Time) {
-        for member in self.directory.draw(count) {
+        for member in self.directory.draw_to_ask(count) {
             let Some(address) = self.directory.address(member) else { continue };
             let is_stranger = self.directory.get(member).is_none_or(|known| known.heard_at().is_none());
             self.send_scout(address, member, is_stranger, now);

@@ -184,17 +184,18 @@ impl Directory {
         }
     }
 
-    /// Forgets who was suspected for long.
-    pub fn forget_silent(&mut self, now: Time) -> Vec<MemberId> {
+    /// Forgets who was suspected for long; gives where they were, for they may only have been cut off.
+    pub fn forget_silent(&mut self, now: Time) -> Vec<SocketAddr> {
         let forget_after = self.config.forget_after;
         let is_due =
             |known: &Known| known.suspected_since.is_some_and(|since| now.since(since) >= forget_after);
         let silent: Vec<MemberId> =
             self.known.iter().filter(|(_, known)| is_due(known)).map(|(member, _)| *member).collect();
-        for member in &silent {
-            self.remove(*member);
+        let places = silent.iter().filter_map(|member| self.address(*member)).collect();
+        for member in silent {
+            self.remove(member);
         }
-        silent
+        places
     }
 
     fn bury(&mut self, member: MemberId, sequence: u64) {
@@ -228,6 +229,22 @@ impl Directory {
         self.shuffle(&mut suspected);
         drawn.extend(suspected);
         drawn.truncate(count);
+        drawn
+    }
+
+    /// Up to `count` different members to ask, and among them one that is suspected, if there is one: two parts of a circle
+    /// that were cut off from each other must find out that they no longer are.
+    pub fn draw_to_ask(&mut self, count: usize) -> Vec<MemberId> {
+        let mut drawn = self.draw(count);
+        let mut suspected: Vec<MemberId> =
+            self.known.iter().filter(|(_, known)| known.is_suspected()).map(|(member, _)| *member).collect();
+        self.shuffle(&mut suspected);
+        if let Some(member) = suspected.first()
+            && !drawn.contains(member)
+            && let Some(last) = drawn.last_mut()
+        {
+            *last = *member;
+        }
         drawn
     }
 
@@ -345,13 +362,28 @@ mod tests {
         assert_eq!(directory.draw(2).len(), 2, "but better than nobody");
         assert_eq!(directory.sample(2).len(), 1, "and not recommended");
         assert_eq!(directory.forget_silent(at(609)), []);
-        assert_eq!(directory.forget_silent(at(610)), [member(1)]);
+        assert_eq!(directory.forget_silent(at(610)), [SocketAddr::from(([127, 0, 0, 1], 1000))]);
         assert_eq!(
             directory.learn(entry(1, 5, 1000)),
             Learned::Nothing,
             "an old record does not bring it back"
         );
         assert_eq!(directory.learn(entry(1, 6, 1000)), Learned::New, "a newer one does");
+    }
+
+    #[test]
+    fn one_suspected_member_is_always_among_the_asked() {
+        let mut directory = directory(32);
+        for n in 1..=20 {
+            directory.learn(entry(n, 5, 1000));
+        }
+        (0..3).for_each(|_| directory.failed(member(7), at(10)));
+        for _ in 0..20 {
+            let asked = directory.draw_to_ask(8);
+            assert_eq!(asked.len(), 8);
+            assert!(asked.contains(&member(7)));
+            assert!(!directory.draw(8).contains(&member(7)), "but nothing is handed to it");
+        }
     }
 
     #[test]
