@@ -82,7 +82,7 @@ impl Node {
             Body::Check => self.to_agent.push_back(say(agent::Message::Check { token, session })),
             Body::Holding => self.to_agent.push_back(say(agent::Message::Holding { token, session })),
             Body::Passed => self.to_agent.push_back(say(agent::Message::Passed { token, session })),
-            Body::Leave => self.directory.remove(from),
+            Body::Leave { sequence } => self.directory.leave(from, sequence),
             Body::Charter(charter) => self.on_charter(charter),
             Body::Bans(bans) => self.on_bans(bans, now),
             Body::Enrol { key, invitation, mac } => {

@@ -114,7 +114,8 @@ impl Node {
 
     pub(super) fn send_goodbye(&mut self, member: MemberId) {
         let header = self.header(Kind::Leave, member, NO_TOKEN, Session(0), Nonce::default());
-        self.send(member, Datagram { header, body: Body::Leave, certificate: None, padding: 0 });
+        let body = Body::Leave { sequence: self.record.sequence };
+        self.send(member, Datagram { header, body, certificate: None, padding: 0 });
     }
 
     pub(super) fn send_welcome(&mut self, to: SocketAddr, member: MemberId, certificate: Certificate) {

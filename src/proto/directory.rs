@@ -177,7 +177,14 @@ impl Directory {
         }
     }
 
-    /// The member said goodbye, or was banned.
+    /// The member said goodbye, when this was its newest record. If it has a newer one, it has come back since.
+    pub fn leave(&mut self, member: MemberId, sequence: u64) {
+        if self.known.get(&member).is_some_and(|known| known.entry.record.sequence <= sequence) {
+            self.remove(member);
+        }
+    }
+
+    /// The member is to be forgotten.
     pub fn remove(&mut self, member: MemberId) {
         if let Some(known) = self.known.remove(&member) {
             self.bury(member, known.entry.record.sequence);
@@ -403,7 +410,9 @@ mod tests {
     fn who_left_is_gone_until_it_says_otherwise() {
         let mut directory = directory(8);
         directory.learn(entry(1, 5, 1000));
-        directory.remove(member(1));
+        directory.leave(member(1), 4);
+        assert_eq!(directory.draw(9), [member(1)], "a goodbye of an earlier life");
+        directory.leave(member(1), 5);
         assert_eq!(directory.draw(9), []);
         assert_eq!(directory.learn(entry(1, 5, 1000)), Learned::Nothing);
     }

@@ -6,7 +6,8 @@
 //!
 //! | kind | bytes |
 //! |---|---|
-//! | Move, EarlyStop, Release, Check, Holding, Passed, Leave | none |
+//! | Move, EarlyStop, Release, Check, Holding, Passed | none |
+//! | Leave | sequence 8 |
 //! | Ack | entries |
 //! | Commit | age ms 8, cool s 2, entries |
 //! | Scout | hearsay, echo 4, charter version 4, bans version 4, entries |
@@ -102,7 +103,10 @@ pub enum Body {
         entries: Vec<Entry>,
     },
     /// I go.
-    Leave,
+    Leave {
+        /// Of the address record that ends with it: a newer record is a member that came back.
+        sequence: u64,
+    },
     /// The circle's constants.
     Charter(Charter),
     /// Who is no longer a member.
@@ -139,7 +143,7 @@ impl Body {
             Self::Commit { .. } => Kind::Commit,
             Self::Scout { .. } => Kind::Scout,
             Self::Report { .. } => Kind::Report,
-            Self::Leave => Kind::Leave,
+            Self::Leave { .. } => Kind::Leave,
             Self::Charter(_) => Kind::Charter,
             Self::Bans(_) => Kind::Bans,
             Self::Enrol { .. } => Kind::Enrol,
@@ -149,13 +153,10 @@ impl Body {
 
     pub(super) fn write(&self, out: &mut Writer) {
         match self {
-            Self::Move
-            | Self::EarlyStop
-            | Self::Release
-            | Self::Check
-            | Self::Holding
-            | Self::Passed
-            | Self::Leave => {}
+            Self::Move | Self::EarlyStop | Self::Release | Self::Check | Self::Holding | Self::Passed => {}
+            Self::Leave { sequence } => {
+                out.u64(*sequence);
+            }
             Self::Ack { entries } => write_entries(entries, out),
             Self::Commit { age, cool, entries } => {
                 write_millis(*age, out);
@@ -204,7 +205,7 @@ impl Body {
             Kind::Check => Self::Check,
             Kind::Holding => Self::Holding,
             Kind::Passed => Self::Passed,
-            Kind::Leave => Self::Leave,
+            Kind::Leave => Self::Leave { sequence: input.u64()? },
             Kind::Ack => Self::Ack { entries: read_entries(input)? },
             Kind::Commit => Self::Commit {
                 age: read_millis(input)?,

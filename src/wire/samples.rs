@@ -102,7 +102,7 @@ pub(super) fn longest_body(kind: Kind) -> Body {
         Kind::Check => Body::Check,
         Kind::Holding => Body::Holding,
         Kind::Passed => Body::Passed,
-        Kind::Leave => Body::Leave,
+        Kind::Leave => Body::Leave { sequence: 5 },
         Kind::Ack => Body::Ack { entries },
         Kind::Commit => Body::Commit { age, cool, entries },
         Kind::Scout => Body::Scout { hearsay, echo: 1, charter_version: 2, bans_version: 3, entries },
@@ -310,8 +310,15 @@ fn any_commit() -> impl Strategy<Value = Body> {
 
 /// A body, and the key of who sends it: in an Enrol that is the key in the body.
 fn any_body() -> impl Strategy<Value = (Body, PublicKey)> {
-    let empty =
-        [Body::Move, Body::EarlyStop, Body::Release, Body::Check, Body::Holding, Body::Passed, Body::Leave];
+    let empty = [
+        Body::Move,
+        Body::EarlyStop,
+        Body::Release,
+        Body::Check,
+        Body::Holding,
+        Body::Passed,
+        Body::Leave { sequence: 7 },
+    ];
     let body = prop_oneof![
         4 => prop::sample::select(empty.to_vec()),
         1 => any_entries().prop_map(|entries| Body::Ack { entries }),

@@ -440,7 +440,7 @@ fn one_of_each_kind_has_the_bytes_that_it_always_had() {
         ("check", 335, "3419f323c3714c6e"),
         ("holding", 335, "9b1afe6920b4ef5c"),
         ("passed", 335, "9f633b236e36cf11"),
-        ("leave", 335, "6719fef3cd107a0d"),
+        ("leave", 343, "878a71fdd2d1698e"),
         ("charter", 817, "2c18bdb75a2a3296"),
         ("bans", 1140, "15a66413418762dd"),
         ("enrol", 391, "652d3dc3b49bdbd7"),

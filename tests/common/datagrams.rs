@@ -84,7 +84,7 @@ impl Circle {
             Body::Check,
             Body::Holding,
             Body::Passed,
-            Body::Leave,
+            Body::Leave { sequence: 0 },
             Body::Charter(self.authority.sign_charter(Charter { version: 2, ..self.charter.clone() })),
             Body::Bans(self.bans(1, &[])),
             Body::Enrol { key: self.key(from).public(), invitation: [1; 8], mac: [2; 16] },

@@ -25,13 +25,15 @@ pub(super) struct Sightings {
 impl Sightings {
     /// We have the token ourselves.
     pub(super) fn saw(&mut self, token: TokenId, session: Session, now: Time) {
-        self.merge(Seen { token, session, at: now });
+        self.merge(Seen { token, session, at: now }, |new, old| new >= old);
     }
 
     /// Somebody told us. Gives the time of the sighting if it was news.
     pub(super) fn heard(&mut self, sighting: Sighting, rules: &rules::Sightings, now: Time) -> Option<Time> {
         let at = now - sighting.age - rules.relay;
-        self.merge(Seen { token: sighting.token, session: sighting.session, at }).then_some(at)
+        let new = Seen { token: sighting.token, session: sighting.session, at };
+        // Strictly later: what was said in a session that we have heard of already may be a replay, and its age a lie.
+        self.merge(new, |new, old| new > old).then_some(at)
     }
 
     /// What we can tell others.
@@ -63,10 +65,10 @@ impl Sightings {
     }
 
     /// Keeps the tokens seen last; true if this was news.
-    fn merge(&mut self, new: Seen) -> bool {
+    fn merge(&mut self, new: Seen, is_later: fn(Session, Session) -> bool) -> bool {
         let same = self.seen.iter_mut().flatten().find(|old| old.token == new.token);
         if let Some(old) = same {
-            let is_news = new.at > old.at && new.session >= old.session;
+            let is_news = new.at > old.at && is_later(new.session, old.session);
             if is_news {
                 *old = new;
             }
@@ -136,7 +138,8 @@ mod tests {
         let now = Time::from_secs(1_000);
         let mut sightings = Sightings::default();
         assert!(sightings.heard(heard(token(1), 7, 50), &rules(), now).is_some());
-        assert!(sightings.heard(heard(token(1), 6, 0), &rules(), now).is_none(), "a replay");
+        assert!(sightings.heard(heard(token(1), 6, 0), &rules(), now).is_none(), "an old replay");
+        assert!(sightings.heard(heard(token(1), 7, 0), &rules(), now).is_none(), "a recent one");
         assert_eq!(sightings.tell(now)[0].unwrap().age, Duration::from_secs(50));
     }
 

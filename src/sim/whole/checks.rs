@@ -93,6 +93,13 @@ pub enum Violation {
     },
 }
 
+impl Violation {
+    /// Whether one token was at two places.
+    pub fn is_duplicate(&self) -> bool {
+        matches!(self, Self::TwoHolders { .. } | Self::TwoPulls { .. })
+    }
+}
+
 /// The books.
 #[derive(Debug, Default)]
 pub(super) struct Checks {

@@ -153,10 +153,8 @@ impl Whole {
             self.outcome.rejected += self.rejected_by(member);
         }
         let violations = self.checks.violations().to_vec();
-        let is_duplicate = |violation: &&Violation| {
-            matches!(violation, Violation::TwoHolders { .. } | Violation::TwoPulls { .. })
-        };
-        self.outcome.duplicates = violations.iter().filter(is_duplicate).count() as u64;
+        self.outcome.duplicates =
+            violations.iter().filter(|violation| violation.is_duplicate()).count() as u64;
         self.outcome.violations = violations;
         self.outcome
     }
