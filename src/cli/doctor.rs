@@ -2,12 +2,12 @@
 
 use std::io::Write as _;
 
-use stroll::driver::BootClock;
 use stroll::peer::{Client, ControlError, MemberReport};
 use stroll::trust::{Home, expiry_warning};
 
 use super::exit::Ailing;
 use super::homes::HomeArgs;
+use super::utc::now_s;
 
 /// Examine this member: files, certificate, UDP both ways with each known member, clocks.
 ///
@@ -62,7 +62,7 @@ fn examine_files(home: &Home) -> Vec<Finding> {
     };
     let mut findings =
         vec![Finding::Well(format!("files in {} are readable and closed", home.path().display()))];
-    let wall_s = wall_s();
+    let wall_s = now_s();
     match credentials.roll.check_validity(&credentials.certificate, wall_s) {
         Ok(()) => match expiry_warning(&credentials.certificate, wall_s) {
             Some(days) => findings.push(Finding::Look(format!(
@@ -121,12 +121,6 @@ fn examine_member(member: &MemberReport) -> Vec<Finding> {
         _ => {}
     }
     findings
-}
-
-fn wall_s() -> u64 {
-    let clock = BootClock::new();
-    let wall_ms = clock.wall_offset_ms().saturating_add(clock.now().as_nanos() / 1_000_000);
-    u64::try_from(wall_ms / 1000).unwrap_or(0)
 }
 
 #[cfg(test)]
