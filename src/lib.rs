@@ -11,6 +11,7 @@
 //! ```text
 //! base <- wire <- trust <- proto <- node <- driver <- peer <- cli <- main
 //!                                   node <- sim <----------- cli
+//! base <--------------------------------- fetch <- jobs <- peer
 //! ```
 //!
 //! | room | what it is |
@@ -25,6 +26,7 @@
 //! | [`node`] | composes them into one machine: datagrams, commands and time in; datagrams and events out |
 //! | [`sim`] | the same machines on virtual time: bare agents for the papers' figures, whole nodes over a faulty network |
 //! | [`driver`] | tokio: UDP, clock. The only place that owns a socket or reads a clock for the node |
+//! | [`fetch`] | pulling: HTTP and FTP, listings, limits, chunk planning, files that are never corrupt. Knows nothing of tokens |
 //! | [`peer`] | the running member: files, enrolment, control socket |
 //! | `cli` | arguments, settings, progress, messages; one file per command. Part of the program, not of this library |
 //!
@@ -61,6 +63,7 @@
 
 pub mod base;
 pub mod driver;
+pub mod fetch;
 pub mod node;
 pub mod peer;
 pub mod proto;

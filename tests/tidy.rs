@@ -13,8 +13,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("node", &["base", "wire", "trust", "proto"]),
     ("sim", &["base", "wire", "trust", "proto", "node"]),
     ("driver", &["base", "wire", "trust", "proto", "node"]),
-    ("peer", &["base", "wire", "trust", "proto", "node", "driver"]),
-    ("cli", &["base", "wire", "trust", "proto", "node", "sim", "driver", "peer"]),
+    ("fetch", &["base"]),
+    ("jobs", &["base", "fetch"]),
+    ("peer", &["base", "wire", "trust", "proto", "node", "driver", "fetch", "jobs"]),
+    ("cli", &["base", "wire", "trust", "proto", "node", "sim", "driver", "peer", "fetch", "jobs"]),
 ];
 
 /// Rooms without clock, socket, task, lock, global or unseeded randomness.

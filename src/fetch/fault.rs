@@ -1,0 +1,157 @@
+//! What goes wrong between us and a source, and what it means for the next try.
+//!
+//! Everything that a source says is escaped before it gets into a message: a server must not write to our users'
+//! terminals.
+
+use std::fmt::Write as _;
+use std::io;
+use std::time::Duration;
+
+/// Longer words of a source are cut.
+const SAID_LIMIT: usize = 300;
+
+/// The source asks to be left alone: it has too much to do, or we ask too much.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The code of its answer (421, 429, 503, …); `None` if it would not even connect.
+    pub code: Option<u16>,
+    /// For how long it asks to be left alone, if it says so.
+    pub after: Option<Duration>,
+    /// Its words, escaped.
+    pub said: String,
+}
+
+impl Refusal {
+    /// A refusal with the source's words, which need not be escaped yet.
+    pub fn new(code: Option<u16>, after: Option<Duration>, said: &str) -> Self {
+        Self { code, after, said: escape(said) }
+    }
+}
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// The source asks to be left alone. Told to the circle; nobody tries again before.
+    #[error("the source refuses for now: {}", .0.said)]
+    Refused(Refusal),
+    /// There is no such file or folder.
+    #[error("not found at the source: {0}")]
+    NotFound(String),
+    /// The user or the password is wrong, or one is needed.
+    #[error("the source wants another login: {0}")]
+    Login(String),
+    /// The file is not for us.
+    #[error("the source does not allow it: {0}")]
+    Denied(String),
+    /// The file is another one than before: what is there of it cannot be used.
+    #[error("the file has changed at the source")]
+    Changed,
+    /// The answer breaks the rules of its protocol, or contradicts itself.
+    #[error("the source's answer makes no sense: {0}")]
+    Nonsense(String),
+    /// The source cannot do what is needed.
+    #[error("the source cannot do this: {0}")]
+    Unsupported(String),
+    /// A redirect that is not followed.
+    #[error("not following the redirect: {0}")]
+    Redirect(String),
+    /// TLS: a certificate that cannot be trusted, or none where it is required.
+    #[error("no secure connection: {0}")]
+    Tls(String),
+    /// The name cannot be resolved, or nobody listens there.
+    #[error("cannot connect to {to}: {why}")]
+    Connect {
+        /// Host and port.
+        to: String,
+        /// Why.
+        why: String,
+    },
+    /// The connection broke, or ended before the last byte.
+    #[error("the connection broke: {0}")]
+    Broken(String),
+    /// Nothing came for so long.
+    #[error("nothing came for {0:?}")]
+    Stalled(Duration),
+    /// Too little came for too long.
+    #[error("slower than {0} bytes a second for too long")]
+    Slow(u64),
+    /// Our own side: a password file, a socket.
+    #[error("{what}")]
+    Local {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl Fault {
+    /// Whether the same question may well be answered at the next try.
+    pub fn is_temporary(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused(_)
+                | Self::Changed
+                | Self::Connect { .. }
+                | Self::Broken(_)
+                | Self::Stalled(_)
+                | Self::Slow(_)
+        )
+    }
+}
+
+/// Makes the words of a stranger fit for terminal, log and JSON: control characters, bidirectional overrides and other
+/// invisible ones are written as escapes, and what is too long is cut.
+pub fn escape(said: &str) -> String {
+    let mut out = String::new();
+    for c in said.trim().chars() {
+        if out.len() >= SAID_LIMIT {
+            out.push('…');
+            break;
+        }
+        if is_harmless(c) {
+            out.push(c);
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "{}", c.escape_unicode());
+        }
+    }
+    out
+}
+
+pub(super) fn is_harmless(c: char) -> bool {
+    let invisible = matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
+    !c.is_control() && !invisible
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_sequences_overrides_and_c1_never_reach_a_terminal() {
+        assert_eq!(escape("\u{1b}[2Jhello\r\n"), "\\u{1b}[2Jhello");
+        assert_eq!(escape("evil\u{202e}gpj.exe"), "evil\\u{202e}gpj.exe");
+        assert_eq!(escape("a\u{9b}b"), "a\\u{9b}b");
+        assert_eq!(escape("Größe 7 µm, 漢字"), "Größe 7 µm, 漢字");
+    }
+
+    #[test]
+    fn long_words_are_cut() {
+        let long = escape(&"x".repeat(100_000));
+        assert!(long.len() <= SAID_LIMIT + '…'.len_utf8());
+        assert!(long.ends_with('…'));
+    }
+
+    #[test]
+    fn only_what_may_pass_is_tried_again() {
+        assert!(Fault::Refused(Refusal::new(Some(421), None, "too many")).is_temporary());
+        assert!(Fault::Broken("reset".into()).is_temporary());
+        for lasting in [Fault::NotFound("x".into()), Fault::Login("530".into()), Fault::Nonsense("x".into())]
+        {
+            assert!(!lasting.is_temporary(), "{lasting}");
+        }
+    }
+}

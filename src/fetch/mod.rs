@@ -1,0 +1,39 @@
+//! Pulling: bytes from an HTTP or FTP source into files that are never corrupt.
+//!
+//! This room knows nothing of tokens. It gets a [`Slot`] (until when, how fast, and an order to stop that may come any
+//! time), reads through a [`Connection`], and hands back what it did.
+//!
+//! ```text
+//!   Address ──> Connection (http, ftp) ──> engine ──> Part (sink) ──> the file
+//!                 version, refusal           │          journal, digest
+//!                                 plan, limit, slot
+//! ```
+//!
+//! | file | what it is |
+//! |---|---|
+//! | [`address`] | where a file is, without its password |
+//! | [`name`] | one component of a path that is safe on every machine |
+//! | [`slot`] | the time in which bytes may be read |
+//! | [`version`] | what tells one version of a file from another |
+//! | [`connection`] | what every kind of source can do |
+//! | [`fault`] | what goes wrong, and what a refusal means |
+//! | [`options`], [`login`], [`tls`] | how connections behave, who we are, whom to trust |
+
+pub mod address;
+pub mod connection;
+pub mod fault;
+pub mod login;
+pub mod name;
+pub mod options;
+pub mod slot;
+pub mod tls;
+pub mod version;
+
+pub use address::{Address, AddressError, Scheme};
+pub use connection::{Ask, Connection, Cut, Entry, EntryKind, Listing, Opened};
+pub use fault::{Fault, Refusal, escape};
+pub use login::{Login, Logins, Secret};
+pub use name::{Name, NameError};
+pub use options::{FtpTls, Options};
+pub use slot::Slot;
+pub use version::{Sameness, Version};

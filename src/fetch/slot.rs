@@ -1,0 +1,153 @@
+//! The time in which bytes may be read.
+//!
+//! A slot is a value: it says until when, on a clock that goes on counting while the computer sleeps, and carries the
+//! order to stop, which may come at any time and is final. Whoever reads looks at it before every read.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::base::Time;
+
+/// The longest sleep before the clock is looked at again: a timer of the runtime stands still while the computer sleeps.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// A clock, as the slot's owner reads it.
+pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
+
+/// Until when, and how fast, bytes may be read.
+#[derive(Clone)]
+pub struct Slot {
+    ends: Option<Ends>,
+    rate_bytes_per_sec: Option<u64>,
+    stop: watch::Receiver<bool>,
+}
+
+#[derive(Clone)]
+struct Ends {
+    at: Time,
+    clock: Clock,
+}
+
+impl Slot {
+    /// A slot until `deadline` on `clock`; it is over earlier when `stop` becomes true or its sender goes away.
+    pub fn until(deadline: Time, clock: Clock, stop: watch::Receiver<bool>) -> Self {
+        Self { ends: Some(Ends { at: deadline, clock }), rate_bytes_per_sec: None, stop }
+    }
+
+    /// A slot that ends only by order: what a user without a circle has.
+    pub fn eternal(stop: watch::Receiver<bool>) -> Self {
+        Self { ends: None, rate_bytes_per_sec: None, stop }
+    }
+
+    /// The same slot at no more than this rate.
+    #[must_use]
+    pub fn at_rate(mut self, bytes_per_sec: Option<u64>) -> Self {
+        self.rate_bytes_per_sec = bytes_per_sec;
+        self
+    }
+
+    /// How fast at most.
+    pub fn rate_bytes_per_sec(&self) -> Option<u64> {
+        self.rate_bytes_per_sec
+    }
+
+    /// How much time is left; `None` if there is no end in sight.
+    pub fn left(&self) -> Option<Duration> {
+        if self.is_stopped() {
+            return Some(Duration::ZERO);
+        }
+        self.ends.as_ref().map(|ends| ends.at.since((ends.clock)()))
+    }
+
+    /// Whether not one more byte may be read.
+    pub fn is_over(&self) -> bool {
+        self.left().is_some_and(|left| left.is_zero())
+    }
+
+    /// Ready when the slot is over.
+    pub async fn over(&self) {
+        let mut stop = self.stop.clone();
+        loop {
+            let nap = match self.left() {
+                Some(Duration::ZERO) => return,
+                Some(left) => left.min(LOOK_EVERY),
+                None => LOOK_EVERY,
+            };
+            tokio::select! {
+                changed = stop.changed() => if changed.is_err() { return },
+                () = tokio::time::sleep(nap) => {}
+            }
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        *self.stop.borrow() || self.stop.has_changed().is_err()
+    }
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot").field("left", &self.left()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    fn ticking(seconds: Arc<AtomicU64>) -> Clock {
+        Arc::new(move || Time::from_secs(seconds.load(Ordering::SeqCst)))
+    }
+
+    #[test]
+    fn a_slot_is_over_at_its_deadline_and_by_order() {
+        let now = Arc::new(AtomicU64::new(0));
+        let (order, stop) = watch::channel(false);
+        let slot = Slot::until(Time::from_secs(4), ticking(now.clone()), stop.clone());
+        assert_eq!(slot.left(), Some(Duration::from_secs(4)));
+        now.store(4, Ordering::SeqCst);
+        assert!(slot.is_over());
+        now.store(0, Ordering::SeqCst);
+        assert!(!slot.is_over());
+        let eternal = Slot::eternal(stop);
+        assert!(!eternal.is_over());
+        order.send_replace(true);
+        assert!(slot.is_over() && eternal.is_over());
+    }
+
+    #[test]
+    fn a_slot_whose_owner_is_gone_is_over() {
+        let (order, stop) = watch::channel(false);
+        let slot = Slot::eternal(stop);
+        drop(order);
+        assert!(slot.is_over());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waking_from_a_suspension_finds_the_slot_over() {
+        let now = Arc::new(AtomicU64::new(0));
+        let (_order, stop) = watch::channel(false);
+        let slot = Slot::until(Time::from_secs(3_600), ticking(now.clone()), stop);
+        let begun = tokio::time::Instant::now();
+        now.store(4_000, Ordering::SeqCst);
+        slot.over().await;
+        assert!(begun.elapsed() < Duration::from_secs(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_order_to_stop_is_noticed_at_once() {
+        let (order, stop) = watch::channel(false);
+        let slot = Slot::eternal(stop);
+        let begun = tokio::time::Instant::now();
+        let waiting = tokio::spawn(async move { slot.over().await });
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        order.send_replace(true);
+        waiting.await.expect("waits");
+        assert!(begun.elapsed() < Duration::from_millis(50));
+    }
+}
