@@ -1,4 +1,5 @@
-//! Durations as people write them: `4s`, `100ms`, `1.5h`, `2d`, or a bare number of seconds.
+//! Quantities as people write them. Durations: `4s`, `100ms`, `1.5h`, `2d`, or a bare number of seconds. Sizes: `2MiB`,
+//! `512k` (both binary), `650KB` (decimal), or a bare number of bytes. Rates: a size per second, or bits: `10Mbit`.
 
 use std::time::Duration;
 
@@ -19,9 +20,21 @@ pub enum UnitError {
     /// A negative number, or one beyond 292 years, where the arithmetic of [`Time`](super::Time) ends.
     #[error("`{0}` is out of range; a duration is between 0 and 292 years")]
     OutOfRange(String),
+    /// Neither a number of bytes nor one with a unit.
+    #[error("`{0}` is not a size; write for example 4096, 512k, 2MiB or 650KB")]
+    NotASize(String),
+    /// Not so many bytes, or bits, in a second.
+    #[error("`{0}` is not a rate; write for example 512k, 2MiB/s, 650KB/s or 10Mbit")]
+    NotARate(String),
+    /// More bytes than can be counted.
+    #[error("`{0}` is more than can be counted")]
+    TooMany(String),
 }
 
 const LONGEST_SECONDS: f64 = 9.2e9;
+
+/// Powers of 1000 or 1024, the largest first.
+const PREFIXES: [(u32, char); 5] = [(5, 'P'), (4, 'T'), (3, 'G'), (2, 'M'), (1, 'K')];
 
 /// Reads a duration. A bare number is in seconds, as in the papers.
 ///
@@ -80,6 +93,128 @@ pub fn format_duration(span: Duration) -> String {
         (nanos, 0) => format!("{nanos}ns"),
         _ => format!("{}s", span.as_secs_f64()),
     }
+}
+
+/// Reads a number of bytes. `k`, `M`, `G`, `T`, `P` alone are powers of 1024, as in rclone, curl and wget, and so are
+/// `KiB`, `MiB`, …; `KB`, `MB`, … are powers of 1000. `Mb` is refused: it may mean bits.
+///
+/// ```
+/// use stroll::base::units::parse_size;
+///
+/// assert_eq!(parse_size("2MiB"), Ok(2 << 20));
+/// assert_eq!(parse_size("512k"), Ok(512 << 10));
+/// assert_eq!(parse_size("650KB"), Ok(650_000));
+/// assert!(parse_size("10Mb").is_err());
+/// ```
+pub fn parse_size(text: &str) -> Result<u64, UnitError> {
+    let (number, unit) = split_unit(text.trim());
+    let factor = bytes_of(unit).ok_or_else(|| UnitError::NotASize(text.to_owned()))?;
+    scale(number, factor, 1, text, UnitError::NotASize)
+}
+
+/// Reads a number of bytes per second: a size with or without `/s`, or bits as `10Mbit`, with or without `/s`.
+///
+/// ```
+/// use stroll::base::units::parse_rate;
+///
+/// assert_eq!(parse_rate("2MiB/s"), Ok(2 << 20));
+/// assert_eq!(parse_rate("10Mbit"), Ok(1_250_000));
+/// ```
+pub fn parse_rate(text: &str) -> Result<u64, UnitError> {
+    let trimmed = text.trim();
+    let (number, unit) = split_unit(trimmed.strip_suffix("/s").unwrap_or(trimmed));
+    let not_a_rate = || UnitError::NotARate(text.to_owned());
+    if let Some(prefix) = unit.strip_suffix("bit") {
+        let factor = decimal(prefix).ok_or_else(not_a_rate)?;
+        return scale(number, factor, 8, text, UnitError::NotARate);
+    }
+    let factor = bytes_of(unit).ok_or_else(not_a_rate)?;
+    scale(number, factor, 1, text, UnitError::NotARate)
+}
+
+fn bytes_of(unit: &str) -> Option<u64> {
+    match unit {
+        "" | "B" => return Some(1),
+        "b" => return None,
+        _ => {}
+    }
+    if let Some(prefix) = unit.strip_suffix("iB").or_else(|| unit.strip_suffix('i')) {
+        return binary(prefix);
+    }
+    unit.strip_suffix('B').map_or_else(|| binary(unit), decimal)
+}
+
+fn binary(prefix: &str) -> Option<u64> {
+    power(prefix).filter(|power| *power > 0).map(|power| 1 << (10 * power))
+}
+
+fn decimal(prefix: &str) -> Option<u64> {
+    power(prefix).map(|power| 1_000_u64.pow(power))
+}
+
+fn power(prefix: &str) -> Option<u32> {
+    Some(match prefix {
+        "" => 0,
+        "k" | "K" => 1,
+        "m" | "M" => 2,
+        "g" | "G" => 3,
+        "t" | "T" => 4,
+        "p" | "P" => 5,
+        _ => return None,
+    })
+}
+
+/// Whole numbers exactly, others as well as floating point can.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked first")]
+fn scale(
+    number: &str,
+    factor: u64,
+    divisor: u64,
+    text: &str,
+    no: fn(String) -> UnitError,
+) -> Result<u64, UnitError> {
+    let too_many = || UnitError::TooMany(text.to_owned());
+    if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
+        let number: u64 = number.parse().map_err(|_| too_many())?;
+        let scaled = u128::from(number) * u128::from(factor) / u128::from(divisor);
+        return u64::try_from(scaled).map_err(|_| too_many());
+    }
+    let is_plain = number.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    let number: f64 = number.parse().ok().filter(|_| is_plain).ok_or_else(|| no(text.to_owned()))?;
+    let scaled = number * factor as f64 / divisor as f64;
+    if scaled < 2_f64.powi(63) { Ok(scaled as u64) } else { Err(too_many()) }
+}
+
+/// Writes a size exactly, in the largest unit in which it is a whole number: `2MiB`, `650KB`, `1234B`.
+pub fn format_size(bytes: u64) -> String {
+    if bytes == 0 {
+        return "0B".to_owned();
+    }
+    for (power, prefix) in PREFIXES {
+        if bytes.is_multiple_of(1 << (10 * power)) {
+            return format!("{}{prefix}iB", bytes >> (10 * power));
+        }
+    }
+    for (power, prefix) in PREFIXES {
+        let unit = 1_000_u64.pow(power);
+        if bytes.is_multiple_of(unit) {
+            return format!("{}{prefix}B", bytes / unit);
+        }
+    }
+    format!("{bytes}B")
+}
+
+/// Writes a size as one says it, to two digits or so, in powers of 1024: `8M`, `6.5M`, `635k`, `12`.
+pub fn brief_size(bytes: u64) -> String {
+    for (power, prefix) in PREFIXES {
+        let prefix = if power == 1 { 'k' } else { prefix };
+        let value = bytes as f64 / (1_u64 << (10 * power)) as f64;
+        if value >= 0.9995 {
+            let digits = usize::from(value < 9.95 && (value - value.round()).abs() >= 0.05);
+            return format!("{value:.digits$}{prefix}");
+        }
+    }
+    bytes.to_string()
 }
 
 /// For `#[serde(deserialize_with)]`: a duration as text, or as a bare number of seconds.
@@ -169,7 +304,87 @@ mod tests {
         }
     }
 
+    #[test]
+    fn sizes_and_rates_as_people_write_them() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4096", 4_096),
+            ("7B", 7),
+            ("512k", 512 << 10),
+            ("512 K", 512 << 10),
+            ("1.5M", 3 << 19),
+            ("2MiB", 2 << 20),
+            ("2Mi", 2 << 20),
+            ("650KB", 650_000),
+            ("650kB", 650_000),
+            ("3GB", 3_000_000_000),
+            ("1P", 1 << 50),
+            ("18446744073709551615", u64::MAX),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+            assert_eq!(parse_rate(text), Ok(bytes), "{text}");
+            assert_eq!(parse_rate(&format!("{text}/s")), Ok(bytes), "{text}/s");
+        }
+        for (text, bytes) in
+            [("10Mbit", 1_250_000), ("8bit/s", 1), ("1.6kbit/s", 200), ("1Gbit/s", 125_000_000)]
+        {
+            assert_eq!(parse_rate(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_size_that_may_mean_two_things_is_refused() {
+        for text in [
+            "",
+            "k",
+            "10Mb",
+            "10b",
+            "-1",
+            "-1k",
+            "1e400",
+            "nan",
+            "inf",
+            "infk",
+            "4 parsecs",
+            "2M/h",
+            "10Mibit",
+        ] {
+            assert!(parse_size(text).is_err(), "{text}");
+            assert!(parse_rate(text).is_err(), "{text}");
+        }
+        assert!(matches!(parse_size("18446744073709551616"), Err(UnitError::TooMany(_))));
+        assert!(matches!(parse_size("99999999999P"), Err(UnitError::TooMany(_))));
+    }
+
+    #[test]
+    fn sizes_as_one_says_them() {
+        for (bytes, text) in [
+            (12, "12"),
+            (1_024, "1k"),
+            (8 << 20, "8M"),
+            (4 << 20, "4M"),
+            (6_815_744, "6.5M"),
+            (650_000, "635k"),
+            (1_048_575, "1M"),
+            (u64::MAX, "16384P"),
+        ] {
+            assert_eq!(brief_size(bytes), text);
+        }
+    }
+
     proptest! {
+        #[test]
+        fn a_size_reads_back_exactly(bytes in any::<u64>(), shift in 0_u32..63) {
+            for bytes in [bytes, bytes >> shift, (bytes >> shift) << shift] {
+                prop_assert_eq!(parse_size(&format_size(bytes)), Ok(bytes));
+            }
+        }
+
+        #[test]
+        fn any_text_is_a_size_or_an_error(text in ".*") {
+            let _ = (parse_size(&text), parse_rate(&text));
+        }
+
         #[test]
         fn any_text_is_read_or_refused(text in ".*") {
             if let Ok(span) = parse_duration(&text) {

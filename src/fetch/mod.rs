@@ -17,15 +17,22 @@
 //! | [`version`] | what tells one version of a file from another |
 //! | [`connection`] | what every kind of source can do |
 //! | [`fault`] | what goes wrong, and what a refusal means |
+//! | [`http`] | HTTP and HTTPS sources |
+//! | [`limit`], [`timetable`] | how fast bytes may be read, and when how fast |
+//! | [`plan`] | how much to ask for next |
 //! | [`options`], [`login`], [`tls`] | how connections behave, who we are, whom to trust |
 
 pub mod address;
 pub mod connection;
 pub mod fault;
+pub mod http;
+pub mod limit;
 pub mod login;
 pub mod name;
 pub mod options;
+pub mod plan;
 pub mod slot;
+pub mod timetable;
 pub mod tls;
 pub mod version;
 

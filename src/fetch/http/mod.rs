@@ -1,0 +1,308 @@
+//! HTTP and HTTPS sources, by HTTP/1.1 or 2.
+//!
+//! One client per connection, so that nothing of it (pool, pinned addresses, proxy) is ever shared with other options.
+//! Redirects are followed by hand, each with its own look at scheme, host and login. What an answer means is judged in
+//! [`answers`], where redirects may lead in [`guard`], what came is counted in [`body`].
+
+mod answers;
+mod body;
+mod errors;
+mod guard;
+mod list;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderValue, IF_RANGE, LOCATION, RANGE,
+};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Method, NoProxy, Proxy, Response, StatusCode};
+use tokio::time::{Instant, timeout_at};
+
+use answers::{BeyondEnd, Wanted};
+use body::{Body, drain};
+use guard::Guard;
+
+use super::{Address, Ask, Connection, Cut, Fault, Listing, Login, Opened, Options, escape};
+
+/// Redirects in a row. reqwest follows 10, wget 20, curl 50; a mirror needs one or two.
+const REDIRECTS: usize = 5;
+
+/// What HTTP/2 lets a server send ahead: 8 MiB are 80 MB/s at a round trip of 100 ms.
+const WINDOW_BYTES: u32 = 8 << 20;
+
+/// Fewer, larger frames.
+const FRAME_BYTES: u32 = 64 << 10;
+
+/// How long an unused connection is kept. Whoever has no slot closes it anyway.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// A way to an HTTP source.
+#[derive(Debug)]
+pub struct Http {
+    options: Arc<Options>,
+    link: Link,
+    body: Option<Body>,
+}
+
+/// A client and what it has learnt: thrown away together.
+#[derive(Debug)]
+struct Link {
+    client: Client,
+    guard: Guard,
+}
+
+/// An answer, and from where it came in the end.
+struct Answer {
+    response: Response,
+    from: Address,
+}
+
+impl Answer {
+    fn status(&self) -> StatusCode {
+        self.response.status()
+    }
+
+    fn headers(&self) -> &HeaderMap {
+        self.response.headers()
+    }
+
+    /// What it means if it is not what was hoped for.
+    async fn into_fault(self) -> Fault {
+        let fault = answers::fault(self.status(), self.headers(), jiff::Timestamp::now().as_second());
+        drain(self.response).await;
+        fault
+    }
+}
+
+impl Http {
+    /// A connection with these options. Nothing is opened yet.
+    pub fn new(options: Arc<Options>) -> Result<Self, Fault> {
+        let link = Link::new(&options)?;
+        Ok(Self { options, link, body: None })
+    }
+
+    /// Asks and follows redirects, all within the time for one answer.
+    async fn ask(&self, method: &Method, asked: &Address, headers: &HeaderMap) -> Result<Answer, Fault> {
+        let deadline = Instant::now() + self.options.answer_within;
+        let mut here = asked.clone();
+        for _ in 0..=REDIRECTS {
+            self.link.guard.goes_to(asked, &here).map_err(|no| Fault::Redirect(no.to_string()))?;
+            let mut request =
+                self.link.client.request(method.clone(), here.url().clone()).headers(headers.clone());
+            if let Some(login) = self.login(asked, &here)? {
+                request = request.header(AUTHORIZATION, basic(&login)?);
+            }
+            let Ok(answer) = timeout_at(deadline, request.send()).await else {
+                return Err(Fault::Stalled(self.options.answer_within));
+            };
+            let response = answer.map_err(|error| errors::fault(&error, &here))?;
+            if !is_redirect(response.status()) {
+                answers::check_head(response.headers())?;
+                return Ok(Answer { response, from: here });
+            }
+            let next = self.redirected(asked, &here, &response)?;
+            drain(response).await;
+            here = next;
+        }
+        Err(Fault::Redirect(format!("more than {REDIRECTS} in a row")))
+    }
+
+    /// Who we are here. Another origin than the one that was asked for learns nothing of anybody.
+    fn login(&self, asked: &Address, here: &Address) -> Result<Option<Login>, Fault> {
+        if here.same_origin(asked) { self.options.logins.lookup(here) } else { Ok(None) }
+    }
+
+    /// Where an answer sends us, if we go there.
+    fn redirected(&self, asked: &Address, here: &Address, response: &Response) -> Result<Address, Fault> {
+        let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+        let location = location.ok_or_else(|| Fault::Nonsense("a redirect to nowhere".into()))?;
+        let no = |why: String| Fault::Redirect(format!("to {}: {why}", escape(location)));
+        let url = here.url().join(location).map_err(|error| no(error.to_string()))?;
+        // A user in a redirect is nobody of ours.
+        let (next, _) = Address::from_url(url).map_err(|error| no(error.to_string()))?;
+        if next.scheme() != here.scheme() {
+            return Err(no("another scheme; ask for that address yourself if you trust it".into()));
+        }
+        if !self.options.other_hosts && !next.same_origin(asked) {
+            return Err(no("another host".into()));
+        }
+        Ok(next)
+    }
+
+    async fn open_range(&mut self, ask: &Ask<'_>) -> Result<Opened, Fault> {
+        let condition = ask.known.filter(|_| ask.from > 0).and_then(answers::if_range);
+        let last = ask.length.map(|length| ask.from.saturating_add(length.max(1) - 1));
+        let wanted = Wanted { from: ask.from, last, known: ask.known, conditional: condition.is_some() };
+        let answer =
+            self.ask(&Method::GET, ask.address, &range_headers(&wanted, condition.as_deref())?).await?;
+        match answer.status() {
+            StatusCode::RANGE_NOT_SATISFIABLE if wanted.is_ranged() => {
+                let beyond = answers::beyond_end(answer.headers(), &wanted)?;
+                let from = answer.from.clone();
+                drain(answer.response).await;
+                match beyond {
+                    BeyondEnd::Nothing(opened) => {
+                        self.body = Some(Body::empty(from));
+                        Ok(opened)
+                    }
+                    BeyondEnd::AskForAll => {
+                        let answer = self.ask(&Method::GET, ask.address, &HeaderMap::new()).await?;
+                        self.begin(answer, &wanted).await
+                    }
+                }
+            }
+            _ => self.begin(answer, &wanted).await,
+        }
+    }
+
+    /// Begins to read an answer that brings bytes.
+    async fn begin(&mut self, answer: Answer, wanted: &Wanted<'_>) -> Result<Opened, Fault> {
+        let headers = answer.headers();
+        let (opened, promised, most) = match answer.status() {
+            StatusCode::OK => {
+                let opened = answers::whole(headers, wanted)?;
+                (opened, answers::content_length(headers)?, wanted.last.map(|last| last.saturating_add(1)))
+            }
+            StatusCode::PARTIAL_CONTENT if wanted.is_ranged() => {
+                let opened = answers::partial(headers, wanted)?;
+                let length = opened.length;
+                (opened, length, length)
+            }
+            StatusCode::PARTIAL_CONTENT => {
+                return Err(Fault::Nonsense("a part, where the whole was asked for".into()));
+            }
+            _ => return Err(answer.into_fault().await),
+        };
+        let Answer { response, from } = answer;
+        self.body = Some(Body::new(response, from, promised, most, self.options.stall_after));
+        Ok(opened)
+    }
+
+    async fn probe_by_range(&mut self, address: &Address) -> Result<Opened, Fault> {
+        let opened = self.open_range(&Ask { address, from: 0, length: Some(1), known: None }).await?;
+        self.cut().await;
+        Ok(Opened { length: opened.version.size, ..opened })
+    }
+}
+
+impl Connection for Http {
+    async fn probe(&mut self, address: &Address) -> Result<Opened, Fault> {
+        self.cut().await;
+        let answer = self.ask(&Method::HEAD, address, &HeaderMap::new()).await?;
+        match answer.status() {
+            StatusCode::OK => {
+                let wanted = Wanted { from: 0, last: None, known: None, conditional: false };
+                answers::whole(answer.headers(), &wanted)
+            }
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
+                self.probe_by_range(address).await
+            }
+            _ => Err(answer.into_fault().await),
+        }
+    }
+
+    async fn list(&mut self, address: &Address) -> Result<Listing, Fault> {
+        self.cut().await;
+        let answer = self.ask(&Method::GET, address, &HeaderMap::new()).await?;
+        if answer.status() != StatusCode::OK {
+            return Err(answer.into_fault().await);
+        }
+        let page = list::page(answer.response, answer.from, self.options.stall_after).await?;
+        list::parse(&page, self.options.hidden)
+    }
+
+    async fn open(&mut self, ask: Ask<'_>) -> Result<Opened, Fault> {
+        self.cut().await;
+        self.open_range(&ask).await
+    }
+
+    async fn read(&mut self) -> Result<Option<Bytes>, Fault> {
+        let Some(body) = &mut self.body else { return Err(Fault::Broken("nothing is open".into())) };
+        let read = body.read().await;
+        if !matches!(read, Ok(Some(_))) {
+            self.body = None;
+        }
+        read
+    }
+
+    async fn cut(&mut self) -> Cut {
+        match self.body.take() {
+            Some(body) => body.cut().await,
+            None => Cut::Kept,
+        }
+    }
+
+    async fn close(&mut self) {
+        self.body = None;
+        // These options have made a client before.
+        if let Ok(link) = Link::new(&self.options) {
+            self.link = link;
+        }
+    }
+}
+
+impl Link {
+    fn new(options: &Options) -> Result<Self, Fault> {
+        let guard = Guard::default();
+        let mut tls = (*options.tls).clone();
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let mut headers = HeaderMap::new();
+        // Ranges of something compressed on the fly are ranges of nothing.
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+        let mut builder = Client::builder()
+            .tls_backend_preconfigured(tls)
+            .dns_resolver(Arc::new(guard.clone()))
+            .redirect(Policy::none())
+            .referer(false)
+            .user_agent(options.user_agent())
+            .default_headers(headers)
+            .connect_timeout(options.answer_within)
+            .pool_max_idle_per_host(1)
+            .pool_idle_timeout(IDLE)
+            .http2_initial_stream_window_size(WINDOW_BYTES)
+            .http2_initial_connection_window_size(WINDOW_BYTES)
+            .http2_max_frame_size(FRAME_BYTES)
+            .http2_max_header_list_size(u32::try_from(answers::HEADERS_LIMIT).unwrap_or(u32::MAX));
+        if let Some(proxy) = &options.proxy {
+            let proxy =
+                Proxy::all(proxy).map_err(|_| Fault::Unsupported("the proxy is no address".into()))?;
+            builder = builder.proxy(proxy.no_proxy(NoProxy::from_env()));
+        }
+        let client = builder.build().map_err(|error| Fault::Unsupported(escape(&error.to_string())))?;
+        Ok(Self { client, guard })
+    }
+}
+
+fn is_redirect(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
+}
+
+fn range_headers(wanted: &Wanted<'_>, condition: Option<&str>) -> Result<HeaderMap, Fault> {
+    let mut headers = HeaderMap::new();
+    if !wanted.is_ranged() {
+        return Ok(headers);
+    }
+    let last = wanted.last.map_or_else(String::new, |last| last.to_string());
+    let value = |text: &str| {
+        HeaderValue::from_str(text).map_err(|_| Fault::Unsupported("a tag that cannot be sent".into()))
+    };
+    headers.insert(RANGE, value(&format!("bytes={}-{last}", wanted.from))?);
+    if let Some(condition) = condition {
+        headers.insert(IF_RANGE, value(condition)?);
+    }
+    Ok(headers)
+}
+
+/// `Authorization: Basic`, which no log shows.
+fn basic(login: &Login) -> Result<HeaderValue, Fault> {
+    let plain = zeroize::Zeroizing::new(format!("{}:{}", login.user, login.password.reveal()));
+    let encoded = data_encoding::BASE64.encode(plain.as_bytes());
+    let mut value = HeaderValue::from_str(&format!("Basic {encoded}"))
+        .map_err(|_| Fault::Login("a password that cannot be sent".into()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
