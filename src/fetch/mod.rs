@@ -17,6 +17,7 @@
 //! | [`version`] | what tells one version of a file from another |
 //! | [`connection`] | what every kind of source can do |
 //! | [`fault`] | what goes wrong, and what a refusal means |
+//! | [`sink`] | files that are never corrupt: parts, journal, digests, the disk's threads |
 //! | [`options`], [`login`], [`tls`] | how connections behave, who we are, whom to trust |
 
 pub mod address;
@@ -25,6 +26,7 @@ pub mod fault;
 pub mod login;
 pub mod name;
 pub mod options;
+pub mod sink;
 pub mod slot;
 pub mod tls;
 pub mod version;
