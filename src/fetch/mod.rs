@@ -20,6 +20,7 @@
 //! | [`http`] | HTTP and HTTPS sources |
 //! | [`limit`], [`timetable`] | how fast bytes may be read, and when how fast |
 //! | [`plan`] | how much to ask for next |
+//! | [`sink`] | files that are never corrupt: parts, journal, digests, the disk's threads |
 //! | [`options`], [`login`], [`tls`] | how connections behave, who we are, whom to trust |
 
 pub mod address;
@@ -31,6 +32,7 @@ pub mod login;
 pub mod name;
 pub mod options;
 pub mod plan;
+pub mod sink;
 pub mod slot;
 pub mod timetable;
 pub mod tls;

@@ -1,0 +1,459 @@
+//! A partial file as the disk's threads see it: opened, locked, written, synced and remembered.
+//!
+//! Everything here may block; it runs on the disk's threads, called by [`Part`](super::Part) through them.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use rustix::fs::{self, FallocateFlags, FileType, FlockOperation, Mode, OFlags, Stat, StatxFlags};
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::digest::{Algorithm, Hasher};
+use super::error::SinkError;
+use super::folder::{Folder, called, identity, kind};
+use super::journal::{FileId, JournalPlace, Record};
+use super::ranges::Ranges;
+use crate::fetch::name::{Name, PART_ENDING};
+use crate::fetch::version::Version;
+
+/// As the user's umask wants it.
+const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
+/// How often the name may change hands between opening and locking before we call it busy.
+const TRIES: usize = 10;
+/// Smaller files are not worth a reservation.
+const RESERVE_FROM_BYTES: u64 = 1 << 20;
+/// Reserving there costs a second pass over the memory, and gives nothing.
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+
+/// An open, locked partial file.
+#[derive(Debug)]
+pub(super) struct PartFile {
+    file: File,
+    folder: Arc<Folder>,
+    name: Name,
+    part_name: String,
+    journal: Option<JournalPlace>,
+    id: FileId,
+    /// Whether there is a failure in the state: looked at before every write, without the lock.
+    is_broken: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    version: Option<Version>,
+    written: Ranges,
+    failure: Option<SinkError>,
+    /// A sync failed: what was written since the last good one may be lost, although it can still be read.
+    is_suspect: bool,
+    /// What the journal says.
+    remembered: Option<(Version, Ranges)>,
+    /// Whether the name of the part would survive a power loss.
+    is_named: bool,
+    along: Along,
+}
+
+/// Digests made as the bytes come, as long as they come in order.
+#[derive(Default)]
+struct Along {
+    wanted: Vec<Algorithm>,
+    hashers: Vec<Hasher>,
+    at: u64,
+}
+
+impl std::fmt::Debug for Along {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Along").field("wanted", &self.wanted).field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+impl Along {
+    fn start(&mut self) {
+        self.hashers = self.wanted.iter().copied().map(Hasher::new).collect();
+        self.at = 0;
+    }
+
+    fn update(&mut self, offset: u64, bytes: &[u8]) {
+        if offset != self.at {
+            self.hashers.clear();
+        }
+        for hasher in &mut self.hashers {
+            hasher.update(bytes);
+        }
+        self.at += bytes.len() as u64;
+    }
+}
+
+impl PartFile {
+    /// Opens or makes the partial file and locks it. What is there already is kept only if the journal vouches for it.
+    pub(super) fn open(
+        folder: Arc<Folder>,
+        name: Name,
+        journal: Option<JournalPlace>,
+    ) -> Result<Self, SinkError> {
+        let path = folder.path_of(name.as_str());
+        if name.folded().ends_with(PART_ENDING) {
+            return Err(SinkError::Reserved { path });
+        }
+        // Before anything is pulled: a folder or a link of that name would make it useless.
+        folder.replica(&name)?;
+        let part_name = format!("{name}{PART_ENDING}");
+        let (file, stat, is_new) = open_locked(&folder, &part_name)?;
+        let id = file_id(&file, &stat);
+        let part = Self {
+            file,
+            folder,
+            name,
+            part_name,
+            journal,
+            id,
+            is_broken: AtomicBool::new(false),
+            state: Mutex::default(),
+        };
+        if !is_new {
+            part.take_over(&stat)?;
+        }
+        Ok(part)
+    }
+
+    /// What was there before we came: the journal's bytes are kept, anything else is cut off.
+    fn take_over(&self, stat: &Stat) -> Result<(), SinkError> {
+        let size = u64::try_from(stat.st_size).unwrap_or(0);
+        let loaded = self.journal.as_ref().map(JournalPlace::load).transpose()?.flatten();
+        let fits = |record: &Record| record.file.is(&self.id) && record.ranges.end() <= size;
+        let record = loaded.filter(fits);
+        if record.is_none() && stat.st_uid != rustix::process::geteuid().as_raw() {
+            return Err(SinkError::NotOurs { path: self.part_path() });
+        }
+        let keep = record.as_ref().map_or(0, |record| record.ranges.end());
+        if keep < size {
+            self.cut(keep)?;
+        }
+        if let Some(Record { version, ranges, .. }) = record {
+            let mut state = self.state();
+            state.version = Some(version.clone());
+            state.written = ranges.clone();
+            state.remembered = Some((version, ranges));
+            state.is_named = true;
+        }
+        Ok(())
+    }
+
+    /// Of which version the bytes are, and which are there.
+    pub(super) fn found(&self) -> (Option<Version>, Ranges) {
+        let state = self.state();
+        (state.version.clone(), state.written.clone())
+    }
+
+    /// Says of which version the bytes are from now on.
+    pub(super) fn set_version(&self, version: Version) {
+        self.state().version = Some(version);
+    }
+
+    /// Which digests to make as bytes come; only before the first byte.
+    pub(super) fn hash_along(&self, wanted: Vec<Algorithm>) {
+        let mut state = self.state();
+        state.along.wanted = wanted;
+        if state.written.is_empty() {
+            state.along.start();
+        }
+    }
+
+    /// Writes. A failure is remembered, and everything after it is dropped.
+    pub(super) fn write(&self, offset: u64, bytes: &[u8]) {
+        if self.is_broken.load(Ordering::Acquire) {
+            return;
+        }
+        match self.file.write_all_at(bytes, offset) {
+            Ok(()) => {
+                let mut state = self.state();
+                state.written.insert(offset..offset + bytes.len() as u64);
+                if !state.along.hashers.is_empty() {
+                    state.along.update(offset, bytes);
+                }
+            }
+            Err(error) => self.fail(SinkError::from_io(&self.part_path(), "write", &error)),
+        }
+    }
+
+    /// The failure of an earlier write or sync.
+    pub(super) fn check(&self) -> Result<(), SinkError> {
+        if !self.is_broken.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Err(self.state().failure.clone().unwrap_or(SinkError::Gone))
+    }
+
+    /// Makes what is written durable, then remembers it. After a failed write what came before it is still kept; after
+    /// a failed sync nothing is believed any more.
+    pub(super) fn checkpoint(&self) -> Result<(), SinkError> {
+        let Some(journal) = &self.journal else { return self.check() };
+        // What is in the set was written before the sync begins, so the sync covers it.
+        let (now, is_named) = {
+            let state = self.state();
+            let version = state.version.clone().unwrap_or_default();
+            ((!state.is_suspect).then(|| (version, state.written.clone())), state.is_named)
+        };
+        let is_news =
+            |now: &(Version, Ranges)| !now.1.is_empty() && self.state().remembered.as_ref() != Some(now);
+        let Some(now) = now.filter(is_news) else { return self.check() };
+        self.sync_data()?;
+        if !is_named {
+            self.folder.sync()?;
+        }
+        let record =
+            Record { version: now.0.clone(), ranges: now.1.clone(), file: self.id, made_at_s: now_s() };
+        journal.store(&record)?;
+        let mut state = self.state();
+        state.remembered = Some(now);
+        state.is_named = true;
+        drop(state);
+        self.check()
+    }
+
+    /// Drops all bytes: forgotten first, so that no crash leaves a record about bytes of another version.
+    pub(super) fn restart(&self) -> Result<(), SinkError> {
+        self.forget()?;
+        self.cut(0)?;
+        let mut state = self.state();
+        let mut along = std::mem::take(&mut state.along);
+        along.start();
+        *state = State { along, is_named: state.is_named, ..State::default() };
+        self.is_broken.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// Removes the partial file, if the one of that name is still ours, and what is remembered of it.
+    pub(super) fn discard(&self) -> Result<(), SinkError> {
+        self.forget()?;
+        if self.is_in_place()? {
+            self.folder.unlink(&self.part_name)?;
+        }
+        self.journal.as_ref().map_or(Ok(()), JournalPlace::remove)
+    }
+
+    /// Sees to it that there is room for a file of this size.
+    pub(super) fn reserve(&self, size: u64) -> Result<(), SinkError> {
+        let path = self.part_path();
+        let stat = self.stat()?;
+        // The counts are in blocks of 512 bytes, whatever the file system's own are.
+        let owned = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
+        let needed = size.saturating_sub(owned);
+        if let Some(free) = free_bytes(&self.file)
+            && free < needed
+        {
+            return Err(SinkError::DiskFull { path, needed: Some(needed - free), quota: false });
+        }
+        if size < RESERVE_FROM_BYTES || is_in_memory(&self.file) {
+            return Ok(());
+        }
+        reserve(&self.file, size).map_err(|errno| {
+            // What was got of it is given back.
+            let _ = self.cut(u64::try_from(stat.st_size).unwrap_or(0));
+            SinkError::at(&path, "reserve space", errno)
+        })
+    }
+
+    /// The last bytes before the first gap.
+    pub(super) fn tail(&self, len: usize) -> Result<Bytes, SinkError> {
+        let end = self.state().written.first_gap();
+        let start = end.saturating_sub(len as u64);
+        let mut bytes = vec![0; usize::try_from(end - start).unwrap_or(0)];
+        self.read(&mut bytes, start)?;
+        Ok(bytes.into())
+    }
+
+    pub(super) fn read(&self, bytes: &mut [u8], offset: u64) -> Result<(), SinkError> {
+        let read = self.file.read_exact_at(bytes, offset);
+        read.map_err(|error| SinkError::from_io(&self.part_path(), "read", &error))
+    }
+
+    /// Which bytes are there.
+    pub(super) fn written(&self) -> Ranges {
+        self.state().written.clone()
+    }
+
+    /// The digests made as the bytes came, if they came in order up to the last one.
+    pub(super) fn take_along(&self, size: u64) -> Vec<Hasher> {
+        let mut state = self.state();
+        let is_whole = state.along.at == size;
+        if is_whole { std::mem::take(&mut state.along.hashers) } else { Vec::new() }
+    }
+
+    /// Cuts the file to this size, and gives back what was reserved behind it.
+    pub(super) fn cut(&self, size: u64) -> Result<(), SinkError> {
+        fs::ftruncate(&self.file, size)
+            .map_err(|errno| SinkError::at(&self.part_path(), "cut the file", errno))
+    }
+
+    pub(super) fn sync_data(&self) -> Result<(), SinkError> {
+        self.synced(fs::fdatasync(&self.file))
+    }
+
+    /// Data and times.
+    pub(super) fn sync_all(&self) -> Result<(), SinkError> {
+        self.synced(fs::fsync(&self.file))
+    }
+
+    /// A sync that failed once may succeed the next time, although the bytes are lost: never believe it again.
+    fn synced(&self, result: Result<(), Errno>) -> Result<(), SinkError> {
+        result.map_err(|errno| {
+            let error = SinkError::at(&self.part_path(), "sync", errno);
+            self.state().is_suspect = true;
+            self.fail(error.clone());
+            error
+        })
+    }
+
+    /// Whether the part's name still leads to this very file.
+    pub(super) fn is_in_place(&self) -> Result<bool, SinkError> {
+        let own = identity(&self.stat()?);
+        Ok(self.folder.stat_of(&self.part_name)?.is_some_and(|stat| identity(&stat) == own))
+    }
+
+    /// The record goes; when this returns, for good.
+    pub(super) fn forget(&self) -> Result<(), SinkError> {
+        self.journal.as_ref().map_or(Ok(()), JournalPlace::forget)?;
+        self.state().remembered = None;
+        Ok(())
+    }
+
+    /// The record is of no use any more.
+    pub(super) fn forget_finished(&self) {
+        let removed = self.journal.as_ref().map_or(Ok(()), JournalPlace::remove);
+        if let Err(error) = removed {
+            // The file is complete and in its place; a record that stays is about no file any more.
+            tracing::warn!(%error, "a finished file's journal stays behind");
+        }
+    }
+
+    pub(super) fn stat(&self) -> Result<Stat, SinkError> {
+        fs::fstat(&self.file).map_err(|errno| SinkError::at(&self.part_path(), "look at the file", errno))
+    }
+
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    pub(super) fn folder(&self) -> &Arc<Folder> {
+        &self.folder
+    }
+
+    pub(super) fn name(&self) -> &Name {
+        &self.name
+    }
+
+    pub(super) fn part_name(&self) -> &str {
+        &self.part_name
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.folder.path_of(self.name.as_str())
+    }
+
+    pub(super) fn part_path(&self) -> PathBuf {
+        self.folder.path_of(&self.part_name)
+    }
+
+    fn fail(&self, error: SinkError) {
+        self.state().failure.get_or_insert(error);
+        self.is_broken.store(true, Ordering::Release);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Opens the part and locks it, and makes sure that what is locked is what the name leads to.
+fn open_locked(folder: &Folder, part_name: &str) -> Result<(File, Stat, bool), SinkError> {
+    let path = || folder.path_of(part_name);
+    for _ in 0..TRIES {
+        let (file, is_new) = open_or_make(folder, part_name)?;
+        match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(SinkError::Busy { path: path() }),
+            // Some network file systems have no locks; then nobody can be kept out.
+            Err(errno) => tracing::debug!(part = part_name, %errno, "cannot lock"),
+        }
+        let stat = fs::fstat(&file).map_err(|errno| SinkError::at(&path(), "look at the file", errno))?;
+        let named = folder.stat_of(part_name)?;
+        // Between opening and locking another process may have finished or removed it.
+        if named.is_none_or(|named| identity(&named) != identity(&stat)) {
+            continue;
+        }
+        return match kind(&stat) {
+            FileType::RegularFile if stat.st_nlink == 1 => Ok((file, stat, is_new)),
+            FileType::RegularFile => {
+                Err(SinkError::NotAFile { path: path(), what: "a file with a second name" })
+            }
+            other => Err(SinkError::NotAFile { path: path(), what: called(other) }),
+        };
+    }
+    Err(SinkError::Busy { path: path() })
+}
+
+fn open_or_make(folder: &Folder, part_name: &str) -> Result<(File, bool), SinkError> {
+    let failed = |errno| SinkError::at(&folder.path_of(part_name), "make the file", errno);
+    for _ in 0..TRIES {
+        match folder.open_file(part_name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, NEW_FILE) {
+            Err(Errno::EXIST) => {}
+            made => return made.map(|file| (file, true)).map_err(failed),
+        }
+        match folder.open_file(part_name, OFlags::RDWR, Mode::empty()) {
+            // Gone in between: its owner has finished it.
+            Err(Errno::NOENT) => {}
+            opened => return opened.map(|file| (file, false)).map_err(failed),
+        }
+    }
+    Err(SinkError::Busy { path: folder.path_of(part_name) })
+}
+
+fn file_id(file: &File, stat: &Stat) -> FileId {
+    let (device, inode) = identity(stat);
+    let born_ns = fs::statx(file, "", fs::AtFlags::EMPTY_PATH, StatxFlags::BTIME)
+        .ok()
+        .filter(|extended| extended.stx_mask & StatxFlags::BTIME.bits() != 0)
+        .and_then(|extended| {
+            extended
+                .stx_btime
+                .tv_sec
+                .checked_mul(1_000_000_000)?
+                .checked_add(extended.stx_btime.tv_nsec.into())
+        });
+    FileId { device, inode, born_ns }
+}
+
+/// How much a user may still write there; `None` where the file system does not say.
+fn free_bytes(file: &File) -> Option<u64> {
+    let room = fs::fstatvfs(file).ok().filter(|room| room.f_blocks > 0)?;
+    Some(room.f_bavail.saturating_mul(room.f_frsize))
+}
+
+fn is_in_memory(file: &File) -> bool {
+    fs::fstatfs(file).is_ok_and(|system| u64::try_from(system.f_type).is_ok_and(|kind| kind == TMPFS_MAGIC))
+}
+
+/// Reserves blocks without changing the size. Where the file system cannot, the look at the free space has to do.
+fn reserve(file: &File, size: u64) -> Result<(), Errno> {
+    match fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, size) {
+        Err(Errno::NOSPC) => Err(Errno::NOSPC),
+        Err(Errno::DQUOT) => Err(Errno::DQUOT),
+        Err(Errno::FBIG) => Err(Errno::FBIG),
+        // Not supported, in one of its many spellings, or interrupted.
+        _ => Ok(()),
+    }
+}
+
+/// The wall clock, in seconds since 1970.
+pub(super) fn now_s() -> i64 {
+    clock_gettime(ClockId::Realtime).tv_sec
+}
+
+#[cfg(test)]
+mod tests;
