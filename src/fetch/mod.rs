@@ -17,11 +17,15 @@
 //! | [`version`] | what tells one version of a file from another |
 //! | [`connection`] | what every kind of source can do |
 //! | [`fault`] | what goes wrong, and what a refusal means |
+//! | [`ftp`] | FTP and FTPS |
+//! | [`listing`] | folders, as sources write them |
 //! | [`options`], [`login`], [`tls`] | how connections behave, who we are, whom to trust |
 
 pub mod address;
 pub mod connection;
 pub mod fault;
+pub mod ftp;
+pub mod listing;
 pub mod login;
 pub mod name;
 pub mod options;
