@@ -236,14 +236,17 @@ impl Control {
         let (connector, name) = security(address, options)?;
         let host = address.host();
         let wrapped = AsyncRustlsConnector::from(connector.clone());
-        let stream = within(self.within, self.stream.into_secure(wrapped, &host)).await.map_err(|wait| match wait {
-            Wait::Failed(FtpError::UnexpectedResponse(reply)) => match Reply::read(&reply.body) {
-                Some(reply) if reply.code == 421 => reply.fault(Asked::Entry),
-                Some(reply) => Fault::Tls(format!("the server does not offer it: {}", reply.said())),
-                None => Fault::Nonsense("a reply without a code".to_owned()),
-            },
-            other => other.fault(),
-        })?;
+        let stream =
+            within(self.within, self.stream.into_secure(wrapped, &host)).await.map_err(
+                |wait| match wait {
+                    Wait::Failed(FtpError::UnexpectedResponse(reply)) => match Reply::read(&reply.body) {
+                        Some(reply) if reply.code == 421 => reply.fault(Asked::Entry),
+                        Some(reply) => Fault::Tls(format!("the server does not offer it: {}", reply.said())),
+                        None => Fault::Nonsense("a reply without a code".to_owned()),
+                    },
+                    other => other.fault(),
+                },
+            )?;
         Ok(Self { stream, tls: Some((connector, name)), ..self })
     }
 
@@ -255,7 +258,8 @@ impl Control {
     }
 
     async fn log_in(&mut self, login: &Login) -> Result<(), Fault> {
-        let (user, password) = (raw(login.user.as_bytes()), zeroize::Zeroizing::new(raw(login.password.reveal().as_bytes())));
+        let (user, password) =
+            (raw(login.user.as_bytes()), zeroize::Zeroizing::new(raw(login.password.reveal().as_bytes())));
         if user.chars().chain(password.chars()).any(char::is_control) {
             return Err(Fault::Login("a user or password with control characters".to_owned()));
         }
@@ -404,7 +408,9 @@ fn unwelcome(wait: Wait, address: &Address) -> Fault {
             Some(reply) => reply.fault(Asked::Entry),
             None => Fault::Nonsense("a greeting without a code".to_owned()),
         },
-        Wait::Failed(FtpError::ConnectionError(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+        Wait::Failed(FtpError::ConnectionError(error))
+            if error.kind() == io::ErrorKind::ConnectionRefused =>
+        {
             Fault::Connect { to: place(address), why: error.to_string() }
         }
         other => other.fault(),

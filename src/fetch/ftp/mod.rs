@@ -56,7 +56,9 @@ struct Flow {
     data: Option<Data>,
     address: Address,
     opened: Opened,
-    /// How many bytes of the range have been given out.
+    /// How many bytes may be given out at most.
+    limit: Option<u64>,
+    /// How many bytes have been given out.
     given: u64,
     buffer: BytesMut,
     pace: Pace,
@@ -147,6 +149,7 @@ impl Connection for Ftp {
                 session,
                 data: begun.data,
                 address: ask.address.clone(),
+                limit: begun.limit,
                 opened: begun.opened,
                 given: 0,
                 buffer: BytesMut::new(),
@@ -194,7 +197,9 @@ impl Connection for Ftp {
                 };
                 resynced.then_some(session)
             }
-            State::Ending(end) => tokio::time::timeout(CUT_WITHIN, end).await.ok().and_then(|end| end.session),
+            State::Ending(end) => {
+                tokio::time::timeout(CUT_WITHIN, end).await.ok().and_then(|end| end.session)
+            }
         };
         let cut = if session.is_some() { Cut::Kept } else { Cut::Closed };
         self.state = State::Idle(session);
@@ -226,11 +231,11 @@ enum Step {
 impl Flow {
     /// Reads once. May be cancelled: what was read is in the buffer, and nothing else has changed.
     async fn read(&mut self) -> Result<Step, Fault> {
-        let left = self.opened.length.map(|length| length.saturating_sub(self.given));
-        let Some(data) = &mut self.data else { return Ok(Step::Over(Why::Enough)) };
-        if left == Some(0) && !self.opened.ends_the_file() {
+        let left = self.limit.map(|limit| limit.saturating_sub(self.given));
+        if left == Some(0) && !self.ends_the_file() {
             return Ok(Step::Over(Why::Enough));
         }
+        let Some(data) = &mut self.data else { return Ok(Step::Over(Why::Enough)) };
         // At the end of the file one more byte would be one too many.
         let most = left.map_or(READ, |left| usize::try_from(left).unwrap_or(READ).clamp(1, READ));
         self.buffer.reserve(READ.min(most));
@@ -247,6 +252,14 @@ impl Flow {
                 self.given += count as u64;
                 Ok(Step::Bytes(self.buffer.split().freeze()))
             }
+        }
+    }
+
+    /// Whether the end of this range is known to be the end of the file.
+    fn ends_the_file(&self) -> bool {
+        match (self.opened.version.size, self.limit) {
+            (Some(size), Some(limit)) => self.opened.from.saturating_add(limit) == size,
+            _ => false,
         }
     }
 
@@ -286,7 +299,9 @@ async fn complete(session: &mut Session, data: Data) -> Result<(), Fault> {
 fn count(opened: &Opened, given: u64, why: Why) -> Result<(), Fault> {
     match opened.length {
         _ if why == Why::TooMuch => Err(Fault::Nonsense("more bytes than the file has".to_owned())),
-        Some(length) if given < length => Err(Fault::Broken(format!("the file ended after {given} of {length} bytes"))),
+        Some(length) if given < length => {
+            Err(Fault::Broken(format!("the file ended after {given} of {length} bytes")))
+        }
         _ => Ok(()),
     }
 }
@@ -301,15 +316,5 @@ async fn recheck(session: &mut Session, address: &Address, before: &Version) -> 
         Ok(_) => Ok(()),
         Err(Fault::NotFound(_) | Fault::Denied(_)) => Err(Fault::Changed),
         Err(fault) => Err(fault),
-    }
-}
-
-impl Opened {
-    /// Whether the end of this range is the end of the file.
-    fn ends_the_file(&self) -> bool {
-        match (self.version.size, self.length) {
-            (Some(size), Some(length)) => self.from.saturating_add(length) == size,
-            _ => true,
-        }
     }
 }

@@ -25,7 +25,11 @@ impl Pace {
     }
 
     /// Reads what comes next; 0 is the end. May be cancelled.
-    pub(super) async fn read(&mut self, data: &mut Data, into: &mut (impl BufMut + Send)) -> Result<usize, Fault> {
+    pub(super) async fn read(
+        &mut self,
+        data: &mut Data,
+        into: &mut (impl BufMut + Send),
+    ) -> Result<usize, Fault> {
         let begun = Instant::now();
         let read = tokio::time::timeout(self.patience, data.read(into)).await;
         let count = match read {

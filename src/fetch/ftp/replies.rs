@@ -143,7 +143,8 @@ impl Reply {
     /// The size in `213 1234`: no more than a file can have.
     pub(super) fn size(&self) -> Option<u64> {
         let size = self.words().trim().parse::<u64>().ok()?;
-        (self.words().trim().bytes().all(|byte| byte.is_ascii_digit()) && i64::try_from(size).is_ok()).then_some(size)
+        (self.words().trim().bytes().all(|byte| byte.is_ascii_digit()) && i64::try_from(size).is_ok())
+            .then_some(size)
     }
 
     /// The time in `213 20240131123400`, in seconds since 1970.
@@ -273,7 +274,12 @@ mod tests {
 
     #[test]
     fn transfers_that_broke_may_be_tried_again_without_telling_the_circle() {
-        for text in ["425 Can't open data connection.", "426 Failure writing network stream.", "451 Local error.", "452 Disk full"] {
+        for text in [
+            "425 Can't open data connection.",
+            "426 Failure writing network stream.",
+            "451 Local error.",
+            "452 Disk full",
+        ] {
             let fault = reply(text).fault(Asked::FileThatIs);
             assert!(matches!(fault, Fault::Broken(_)) && fault.is_temporary(), "{text}");
         }
@@ -295,7 +301,8 @@ mod tests {
         for text in ["229 (|||65536|)", "229 (||1|2|)", "229 ()", "229 (|||1|", "229 x", "229 (1234)"] {
             assert_eq!(reply(text).extended_port(), None, "{text}");
         }
-        for text in ["227 (1,2,3,4,5)", "227 (1,2,3,4,256,1)", "227 (1,2,3,4,5,6,7)", "227 ok", "227 (,,,,,)"] {
+        for text in ["227 (1,2,3,4,5)", "227 (1,2,3,4,256,1)", "227 (1,2,3,4,5,6,7)", "227 ok", "227 (,,,,,)"]
+        {
             assert_eq!(reply(text).passive_port(), None, "{text}");
         }
     }

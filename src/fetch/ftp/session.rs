@@ -35,6 +35,8 @@ pub(super) struct Session {
 /// What `open` found, and the data connection if there is anything to read.
 pub(super) struct Begun {
     pub(super) opened: Opened,
+    /// How many bytes to read at most.
+    pub(super) limit: Option<u64>,
     pub(super) data: Option<Data>,
 }
 
@@ -103,15 +105,16 @@ impl Session {
             Some(size) => Some(size.checked_sub(from).ok_or(Fault::Changed)?),
             None => None,
         };
-        let length = [rest, ask.length].into_iter().flatten().min();
-        let opened = Opened { version, from, length, ranges };
-        if length == Some(0) {
-            return Ok(Begun { opened, data: None });
+        let limit = [rest, ask.length].into_iter().flatten().min();
+        // Where the source does not say how long the file is, nobody knows how much will come.
+        let opened = Opened { version, from, length: rest.and(limit), ranges };
+        if limit == Some(0) {
+            return Ok(Begun { opened, limit, data: None });
         }
         let asked = if opened.version.size.is_some() { Asked::FileThatIs } else { Asked::Anything };
         let command = Command::with_path("RETR", &path)?;
         let data = self.control.transfer(command, (from > 0).then_some(from), asked).await?;
-        Ok(Begun { opened, data: Some(data) })
+        Ok(Begun { opened, limit, data: Some(data) })
     }
 
     /// The entries of a folder.
