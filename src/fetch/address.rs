@@ -219,7 +219,7 @@ fn take_user_info(url: &mut Url) -> Option<UserInfo> {
 }
 
 /// Decodes `%41` once. A stray percent sign stands for itself.
-fn percent_decode(text: &str) -> Vec<u8> {
+pub(super) fn percent_decode(text: &str) -> Vec<u8> {
     let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
     let mut rest = text.as_bytes();
     let mut out = Vec::with_capacity(rest.len());

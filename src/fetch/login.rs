@@ -1,10 +1,32 @@
 //! Who we are at a source, and the secret that proves it.
+//!
+//! Logins are given (from an address, a setting, a password file or command) or come from `~/.netrc`. A login is good
+//! for its own origin, or in the case of netrc for its exact host, and for nobody else. Files with secrets that others
+//! can read are refused.
+
+mod netrc;
 
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use zeroize::Zeroizing;
 
+use self::netrc::Netrc;
 use super::{Address, Fault};
+
+/// No file with secrets is longer.
+const LONGEST_FILE: u64 = 1_024 * 1_024;
+
+/// Nor is a password.
+const LONGEST_PASSWORD: u64 = 4_096;
+
+/// How long a password command may think. Long enough for a human who is asked by it, too short to look like a hang.
+const COMMAND_WITHIN: Duration = Duration::from_secs(30);
 
 /// A password. It never prints itself.
 #[derive(Clone, PartialEq, Eq)]
@@ -14,6 +36,24 @@ impl Secret {
     /// Keeps a password.
     pub fn new(password: String) -> Self {
         Self(Zeroizing::new(password))
+    }
+
+    /// The first line of a file that only its owner can read.
+    pub fn from_file(path: &Path) -> Result<Self, Fault> {
+        first_line(&read_private(path)?).ok_or_else(|| local(path, io::Error::other("it has no first line")))
+    }
+
+    /// The first line that a command prints. Waits for it, so call it before anything else runs.
+    pub fn from_command(command: &str) -> Result<Self, Fault> {
+        Self::from_command_within(command, COMMAND_WITHIN)
+    }
+
+    fn from_command_within(command: &str, time: Duration) -> Result<Self, Fault> {
+        // The command is the user's own, but it may well hold a path or a name: it is not repeated.
+        let fault = |source| Fault::Local { what: "the password command failed".to_owned(), source };
+        let mut running = Running(spawn(command).map_err(fault)?);
+        let output = running.output(time).map_err(fault)?;
+        first_line(&output).ok_or_else(|| fault(io::Error::other("it printed no first line")))
     }
 
     /// The password, for the one who sends it.
@@ -41,16 +81,209 @@ pub struct Login {
 #[derive(Clone, Debug, Default)]
 pub struct Logins {
     given: Vec<(Address, Login)>,
+    netrc: Netrc,
 }
 
 impl Logins {
-    /// A login for everything at the origin of this address.
+    /// Those of a netrc file.
+    pub fn with_netrc(path: &Path) -> Result<Self, Fault> {
+        let mut logins = Self::default();
+        logins.read_netrc(path)?;
+        Ok(logins)
+    }
+
+    /// Also those of a netrc file. It must be there, and be nobody else's to read.
+    pub fn read_netrc(&mut self, path: &Path) -> Result<(), Fault> {
+        let text = read_private(path)?;
+        let text = std::str::from_utf8(&text).map_err(|error| local(path, io::Error::other(error)))?;
+        self.netrc = Netrc::parse(text).map_err(|error| local(path, io::Error::other(error)))?;
+        Ok(())
+    }
+
+    /// A login for everything at the origin of this address. It comes before those of netrc.
     pub fn give(&mut self, address: Address, login: Login) {
         self.given.push((address, login));
     }
 
-    /// The login for an address; `None` means anonymous.
+    /// The login for an address that was asked for; `None` means anonymous.
     pub fn lookup(&self, address: &Address) -> Result<Option<Login>, Fault> {
-        Ok(self.given.iter().find(|(at, _)| at.same_origin(address)).map(|(_, login)| login.clone()))
+        Ok(self.given_for(address).or_else(|| self.netrc.lookup(&address.host(), true)))
+    }
+
+    /// The login for an address to which somebody else has sent us: never netrc's `default`.
+    pub fn lookup_redirected(&self, address: &Address) -> Result<Option<Login>, Fault> {
+        Ok(self.given_for(address).or_else(|| self.netrc.lookup(&address.host(), false)))
+    }
+
+    fn given_for(&self, address: &Address) -> Option<Login> {
+        self.given.iter().find(|(at, _)| at.same_origin(address)).map(|(_, login)| login.clone())
+    }
+}
+
+fn local(path: &Path, source: io::Error) -> Fault {
+    Fault::Local { what: format!("cannot use {}: {source}", path.display()), source }
+}
+
+/// Reads a file with secrets. Looks at the file that was opened, not at its name again.
+fn read_private(path: &Path) -> Result<Zeroizing<Vec<u8>>, Fault> {
+    let file = File::open(path).map_err(|error| local(path, error))?;
+    let metadata = file.metadata().map_err(|error| local(path, error))?;
+    if !metadata.is_file() {
+        return Err(local(path, io::Error::other("it is not a file")));
+    }
+    check_private(path, &metadata)?;
+    let mut bytes = Zeroizing::new(Vec::new());
+    file.take(LONGEST_FILE + 1).read_to_end(&mut bytes).map_err(|error| local(path, error))?;
+    if bytes.len() as u64 > LONGEST_FILE {
+        return Err(local(path, io::Error::other("it is too long")));
+    }
+    Ok(bytes)
+}
+
+#[cfg(unix)]
+fn check_private(path: &Path, metadata: &std::fs::Metadata) -> Result<(), Fault> {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    if metadata.permissions().mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    let what = format!("others can read {0}: run `chmod 600 {0}`", path.display());
+    Err(Fault::Local { what, source: io::Error::from(io::ErrorKind::PermissionDenied) })
+}
+
+#[cfg(not(unix))]
+fn check_private(_: &Path, _: &std::fs::Metadata) -> Result<(), Fault> {
+    Ok(())
+}
+
+/// What stands before the first end of line; nothing is not a password.
+fn first_line(bytes: &[u8]) -> Option<Secret> {
+    let line = bytes.split(|byte| *byte == b'\n').next()?;
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let line = std::str::from_utf8(line).ok().filter(|line| !line.is_empty())?;
+    Some(Secret::new(line.to_owned()))
+}
+
+fn spawn(command: &str) -> io::Result<Child> {
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::piped());
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut shell, 0);
+    shell.spawn()
+}
+
+/// A command that does not outlive us, nor do its children.
+struct Running(Child);
+
+impl Running {
+    fn output(&mut self, time: Duration) -> io::Result<Zeroizing<Vec<u8>>> {
+        let stdout = self.0.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
+        let (done, finished) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut bytes = Zeroizing::new(Vec::new());
+            let result = stdout.take(LONGEST_PASSWORD).read_to_end(&mut bytes).map(|_| bytes);
+            // Nobody may wait any more.
+            let _ = done.send(result);
+        });
+        let output = finished.recv_timeout(time).map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        let status = self.0.wait()?;
+        if status.success() { Ok(output) } else { Err(io::Error::other(status.to_string())) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Ok(None) = self.0.try_wait() {
+            #[cfg(unix)]
+            if let Some(group) = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw) {
+                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+            }
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn file(text: &str, mode: u32) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), text).expect("written");
+        std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).expect("a mode");
+        file
+    }
+
+    fn address(text: &str) -> Address {
+        Address::parse(text).expect(text).0
+    }
+
+    fn login(user: &str) -> Login {
+        Login { user: user.to_owned(), password: Secret::new("geheim".to_owned()) }
+    }
+
+    #[test]
+    fn a_given_login_is_for_its_origin_alone() {
+        let mut logins = Logins::default();
+        logins.give(address("ftp://h/a"), login("ada"));
+        assert_eq!(logins.lookup(&address("ftp://h:21/b")).expect("looked up"), Some(login("ada")));
+        for other in ["ftps://h/a", "http://h/a", "ftp://h:2121/a", "ftp://g/a"] {
+            assert_eq!(logins.lookup(&address(other)).expect("looked up"), None, "{other}");
+        }
+        assert!(!format!("{logins:?}").contains("geheim"));
+    }
+
+    #[test]
+    fn netrc_serves_exact_hosts_and_its_default_only_those_who_were_asked_for() {
+        let netrc = file("machine h login ada password x\ndefault login anonymous password y", 0o600);
+        let mut logins = Logins::with_netrc(netrc.path()).expect("a netrc");
+        let user = |found: Result<Option<Login>, Fault>| found.expect("looked up").map(|login| login.user);
+        assert_eq!(user(logins.lookup(&address("ftp://H/a"))).as_deref(), Some("ada"));
+        assert_eq!(user(logins.lookup(&address("ftp://h.evil/a"))).as_deref(), Some("anonymous"));
+        assert_eq!(user(logins.lookup_redirected(&address("ftp://h.evil/a"))), None);
+        logins.give(address("ftp://h/"), login("given"));
+        assert_eq!(user(logins.lookup(&address("ftp://h/a"))).as_deref(), Some("given"));
+    }
+
+    #[test]
+    fn secrets_that_others_can_read_are_refused_with_the_cure() {
+        for mode in [0o644, 0o640, 0o604, 0o622] {
+            let netrc = file("machine h login a password b", mode);
+            let cure = format!("chmod 600 {}", netrc.path().display());
+            assert!(Logins::with_netrc(netrc.path()).expect_err("refused").to_string().contains(&cure));
+            assert!(Secret::from_file(netrc.path()).expect_err("refused").to_string().contains(&cure));
+        }
+        assert!(Logins::with_netrc(Path::new("/does/not/exist")).is_err());
+        assert!(Secret::from_file(Path::new("/")).is_err());
+    }
+
+    #[test]
+    fn a_password_is_the_first_line_of_a_file() {
+        assert_eq!(
+            Secret::from_file(file("geheim\r\nmore", 0o600).path()).expect("a password").reveal(),
+            "geheim"
+        );
+        assert!(Secret::from_file(file("\n", 0o600).path()).is_err());
+    }
+
+    #[test]
+    fn a_password_is_the_first_line_of_a_command_that_succeeds() {
+        assert_eq!(Secret::from_command("printf 'geheim\\nmore\\n'").expect("a password").reveal(), "geheim");
+        for failing in ["echo geheim; exit 3", "true", "exit 1"] {
+            let fault = Secret::from_command(failing).expect_err(failing);
+            assert!(!format!("{fault} {fault:?}").contains("geheim"), "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_ended_with_its_children() {
+        let marker = tempfile::tempdir().expect("a folder");
+        let late = marker.path().join("late");
+        let command = format!("(sleep 600; touch {}) & sleep 600", late.display());
+        let fault = Secret::from_command_within(&command, Duration::from_millis(50)).expect_err("too late");
+        assert!(matches!(fault, Fault::Local { source, .. } if source.kind() == io::ErrorKind::TimedOut));
     }
 }

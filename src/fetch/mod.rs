@@ -21,13 +21,17 @@
 //! | [`limit`], [`timetable`] | how fast bytes may be read, and when how fast |
 //! | [`plan`] | how much to ask for next |
 //! | [`sink`] | files that are never corrupt: parts, journal, digests, the disk's threads |
+//! | [`ftp`] | FTP and FTPS |
+//! | [`listing`] | folders, as sources write them |
 //! | [`options`], [`login`], [`tls`] | how connections behave, who we are, whom to trust |
 
 pub mod address;
 pub mod connection;
 pub mod fault;
+pub mod ftp;
 pub mod http;
 pub mod limit;
+pub mod listing;
 pub mod login;
 pub mod name;
 pub mod options;

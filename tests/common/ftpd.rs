@@ -1,0 +1,340 @@
+//! Real FTP servers on loopback, each in a temporary folder with a configuration of its own. `tests/servers` brings
+//! them.
+
+#![allow(dead_code, reason = "not every test file uses all of it")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use stroll::fetch::{Address, Login, Options, Secret};
+
+/// Which server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Vsftpd,
+    Proftpd,
+    PureFtpd,
+}
+
+/// How its connections are secured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tls {
+    Off,
+    /// By `AUTH TLS`.
+    Explicit,
+    /// From the first byte.
+    Implicit,
+}
+
+/// A certificate for 127.0.0.1, which nobody else trusts.
+pub struct Certificate {
+    der: rustls::pki_types::CertificateDer<'static>,
+    pem: String,
+    key_pem: String,
+}
+
+impl Certificate {
+    pub fn new() -> Self {
+        let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
+        let made = rcgen::generate_simple_self_signed(names).unwrap();
+        Self { der: made.cert.der().clone(), pem: made.cert.pem(), key_pem: made.signing_key.serialize_pem() }
+    }
+
+    /// A client that trusts this certificate alone.
+    pub fn client(&self) -> Arc<rustls::ClientConfig> {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(self.der.clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = rustls::ClientConfig::builder_with_provider(provider);
+        Arc::new(
+            builder
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_root_certificates(roots)
+                .with_no_client_auth(),
+        )
+    }
+
+    /// A server that shows this certificate.
+    pub fn server(&self) -> Arc<rustls::ServerConfig> {
+        let key = rustls::pki_types::pem::PemObject::from_pem_slice(self.key_pem.as_bytes()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = rustls::ServerConfig::builder_with_provider(provider);
+        Arc::new(
+            builder
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_no_client_auth()
+                .with_single_cert(vec![self.der.clone()], key)
+                .unwrap(),
+        )
+    }
+}
+
+/// A running server. Gone when dropped.
+pub struct Ftpd {
+    child: Child,
+    folder: tempfile::TempDir,
+    pub kind: Kind,
+    pub port: u16,
+    pub tls: Tls,
+    pub certificate: Certificate,
+}
+
+impl Ftpd {
+    /// Starts a server that serves its folder to one user.
+    pub fn start(kind: Kind) -> Self {
+        Self::with(kind, Tls::Off, None)
+    }
+
+    /// The same, secured, or with a bound on its clients.
+    pub fn with(kind: Kind, tls: Tls, clients: Option<u32>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir(folder.path().join("root")).unwrap();
+        let certificate = Certificate::new();
+        let both = format!("{}{}", certificate.key_pem, certificate.pem);
+        write_private(&folder.path().join("both.pem"), &both);
+        let port = free_port();
+        let setup = Setup { folder: folder.path(), port, tls, clients };
+        let mut command = match kind {
+            Kind::Vsftpd => setup.vsftpd(),
+            Kind::Proftpd => setup.proftpd(),
+            Kind::PureFtpd => setup.pure_ftpd(),
+        };
+        let log = fs::File::create(folder.path().join("log")).unwrap();
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).process_group(0);
+        let child = command.spawn().unwrap();
+        let mut server = Self { child, folder, kind, port, tls, certificate };
+        server.wait_for_greeting();
+        server
+    }
+
+    /// The folder that it serves.
+    pub fn root(&self) -> PathBuf {
+        self.folder.path().join("root")
+    }
+
+    /// Puts a file there, changed at a time of its own.
+    pub fn put(&self, name: &str, bytes: &[u8], modified_s: u64) {
+        let path = self.root().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, bytes).unwrap();
+        let time = std::time::UNIX_EPOCH + Duration::from_secs(modified_s);
+        fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    }
+
+    /// Where a file of it is.
+    pub fn address(&self, path: &str) -> Address {
+        let scheme = if self.tls == Tls::Implicit { "ftps" } else { "ftp" };
+        Address::parse(&format!("{scheme}://127.0.0.1:{}/{path}", self.port)).unwrap().0
+    }
+
+    /// Options with the right login, and trust in its certificate.
+    pub fn options(&self) -> Options {
+        self.options_with("right")
+    }
+
+    /// The same with another password.
+    pub fn options_with(&self, password: &str) -> Options {
+        let user = if self.kind == Kind::Vsftpd { "anonymous" } else { "ada" };
+        let mut options = Options::new(self.certificate.client());
+        let login = Login { user: user.to_owned(), password: Secret::new(password.to_owned()) };
+        options.logins.give(self.address(""), login);
+        options
+    }
+
+    /// Reads the greeting and leaves, so that no client is counted any more.
+    fn wait_for_greeting(&mut self) {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(20) {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                panic!("{:?} ended: {status}\n{}", self.kind, self.log());
+            }
+            if self.greets() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("{:?} does not greet\n{}", self.kind, self.log());
+    }
+
+    fn greets(&self) -> bool {
+        let Ok(mut socket) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        if self.tls == Tls::Implicit {
+            return true;
+        }
+        let mut text = Vec::new();
+        let _ = socket.write_all(b"QUIT\r\n");
+        let _ = socket.read_to_end(&mut text);
+        text.starts_with(b"220")
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Ftpd {
+    fn drop(&mut self) {
+        let group = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        let _ = self.child.wait();
+    }
+}
+
+struct Setup<'a> {
+    folder: &'a Path,
+    port: u16,
+    tls: Tls,
+    clients: Option<u32>,
+}
+
+impl Setup<'_> {
+    fn path(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    /// Anonymous users with a password: the one kind of user that it knows without the machine's own.
+    fn vsftpd(&self) -> Command {
+        fs::write(self.folder.join("passwords"), "right\n").unwrap();
+        fs::create_dir(self.folder.join("empty")).unwrap();
+        let mut text = format!(
+            "listen=YES\nlisten_address=127.0.0.1\nlisten_port={}\nbackground=NO\nanonymous_enable=YES\n\
+             local_enable=NO\nanon_root={}\nsecure_email_list_enable=YES\nemail_password_file={}\n\
+             secure_chroot_dir={}\nseccomp_sandbox=NO\nisolate=NO\nisolate_network=NO\nxferlog_enable=NO\n\
+             ftp_username=nobody\n",
+            self.port,
+            self.path("root"),
+            self.path("passwords"),
+            self.path("empty"),
+        );
+        if !is_root() {
+            text.push_str("run_as_launching_user=YES\n");
+        }
+        if let Some(clients) = self.clients {
+            writeln!(text, "max_clients={clients}").unwrap();
+        }
+        if self.tls != Tls::Off {
+            let pem = self.path("both.pem");
+            write!(
+                text,
+                "ssl_enable=YES\nallow_anon_ssl=YES\nforce_anon_logins_ssl=YES\nforce_anon_data_ssl=YES\n\
+                 rsa_cert_file={pem}\nrsa_private_key_file={pem}\nssl_ciphers=HIGH\nrequire_ssl_reuse=YES\n"
+            )
+            .unwrap();
+        }
+        if self.tls == Tls::Implicit {
+            text.push_str("implicit_ssl=YES\n");
+        }
+        write_private(&self.folder.join("vsftpd.conf"), &text);
+        let mut command = program("vsftpd/usr/sbin/vsftpd");
+        command.arg(self.folder.join("vsftpd.conf"));
+        command
+    }
+
+    fn proftpd(&self) -> Command {
+        let (user, group) = unprivileged();
+        let home = self.path("root");
+        write_private(&self.folder.join("users"), &format!("ada:{HASH}:{user}:{group}::{home}:/bin/false\n"));
+        let mut text = format!(
+            "ServerName test\nServerType standalone\nDefaultServer on\nDefaultAddress 127.0.0.1\nPort {}\n\
+             UseIPv6 off\nUseReverseDNS off\nModulePath {}\nPidFile {}\nScoreboardFile {}\nDelayEngine off\n\
+             AuthOrder mod_auth_file.c\nAuthUserFile {}\nRequireValidShell off\nWtmpLog off\nTransferLog none\n",
+            self.port,
+            servers().join("proftpd/usr/lib/proftpd").display(),
+            self.path("pid"),
+            self.path("scoreboard"),
+            self.path("users"),
+        );
+        if is_root() {
+            // Users are numbers everywhere but here.
+            text.push_str("User nobody\nGroup nogroup\nDefaultRoot ~\n");
+        }
+        if let Some(clients) = self.clients {
+            writeln!(text, "MaxClients {clients}").unwrap();
+        }
+        if self.tls != Tls::Off {
+            let pem = self.path("both.pem");
+            let options = if self.tls == Tls::Implicit { "TLSOptions UseImplicitSSL\n" } else { "" };
+            write!(
+                text,
+                "LoadModule mod_tls.c\nTLSEngine on\nTLSRequired on\nTLSECCertificateFile {pem}\n\
+                 TLSECCertificateKeyFile {pem}\nTLSVerifyClient off\n{options}"
+            )
+            .unwrap();
+        }
+        fs::write(self.folder.join("proftpd.conf"), text).unwrap();
+        let mut command = program("proftpd/usr/sbin/proftpd");
+        command.arg("-n").arg("-c").arg(self.folder.join("proftpd.conf"));
+        command
+    }
+
+    fn pure_ftpd(&self) -> Command {
+        assert!(is_root(), "pure-ftpd needs root");
+        assert_ne!(self.tls, Tls::Implicit, "pure-ftpd has no such mode");
+        let (user, group) = unprivileged();
+        let entry = format!("ada:{HASH}:{user}:{group}::{}/./::::::::::::\n", self.path("root"));
+        write_private(&self.folder.join("users"), &entry);
+        let made = program("pure-ftpd/usr/bin/pure-pw")
+            .args(["mkdb", &self.path("users.pdb"), "-f", &self.path("users")])
+            .status()
+            .unwrap();
+        assert!(made.success());
+        let mut command = program("pure-ftpd/usr/sbin/pure-ftpd");
+        command.args(["-S", &format!("127.0.0.1,{}", self.port), "-E", "-H", "-A"]);
+        command.args(["-l", &format!("puredb:{}", self.path("users.pdb")), "-g", &self.path("pid")]);
+        if let Some(clients) = self.clients {
+            command.args(["-c", &clients.to_string()]);
+        }
+        if self.tls == Tls::Explicit {
+            command.args(["-Y", "2", "-2", &self.path("both.pem")]);
+        }
+        command
+    }
+}
+
+/// `right`, hashed by SHA-512.
+const HASH: &str =
+    "$6$abc$Rp.m/P24RM5NK9HsFFYz3bJu1tH1bSAnhixavKK8fDYoeVUvwQRm1m4kCCGLQrdt7cOfeuBwv2sOboivTzdkq0";
+
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Whom servers become that were started by root; otherwise they stay who they are.
+fn unprivileged() -> (u32, u32) {
+    if is_root() {
+        (65_534, 65_534)
+    } else {
+        (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+    }
+}
+
+fn servers() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/servers")
+}
+
+fn program(path: &str) -> Command {
+    let path = servers().join(path);
+    assert!(path.exists(), "{} is not there: run tests/servers", path.display());
+    Command::new(path)
+}
+
+fn write_private(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
