@@ -27,6 +27,7 @@
 //! | [`sim`] | the same machines on virtual time: bare agents for the papers' figures, whole nodes over a faulty network |
 //! | [`driver`] | tokio: UDP, clock. The only place that owns a socket or reads a clock for the node |
 //! | [`fetch`] | pulling: HTTP and FTP, listings, limits, chunk planning, files that are never corrupt. Knows nothing of tokens |
+//! | [`jobs`] | what to pull next, and what to do with it |
 //! | [`peer`] | the running member: files, enrolment, control socket |
 //! | `cli` | arguments, settings, progress, messages; one file per command. Part of the program, not of this library |
 //!
@@ -64,6 +65,7 @@
 pub mod base;
 pub mod driver;
 pub mod fetch;
+pub mod jobs;
 pub mod node;
 pub mod peer;
 pub mod proto;

@@ -142,6 +142,13 @@ impl Address {
         self.scheme == other.scheme && self.host() == other.host() && self.port() == other.port()
     }
 
+    /// Whether the other one is this one, or below it.
+    pub fn contains(&self, other: &Self) -> bool {
+        let (folder, path) = (self.url.path().trim_end_matches('/'), other.url.path());
+        let below = path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        self.same_origin(other) && below
+    }
+
     /// As a URL, for those who ask by it.
     pub fn url(&self) -> &Url {
         &self.url
@@ -175,6 +182,16 @@ impl Address {
     #[must_use]
     pub fn folder(&self, name: &Name) -> Self {
         self.below(name, true)
+    }
+
+    /// The folder in which this is; `None` for the root.
+    pub fn parent(&self) -> Option<Self> {
+        let mut url = self.url.clone();
+        url.set_query(None);
+        let path = url.path().trim_end_matches('/').to_owned();
+        let (folder, _) = path.rsplit_once('/')?;
+        url.set_path(&format!("{folder}/"));
+        Some(Self { url, scheme: self.scheme })
     }
 
     fn below(&self, name: &Name, folder: bool) -> Self {
@@ -302,6 +319,22 @@ mod tests {
         assert!(here.same_origin(&address("http://h:80/b")));
         for other in ["https://h/a", "http://g/a", "http://h:81/a"] {
             assert!(!here.same_origin(&address(other)), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_in_its_parent() {
+        assert_eq!(address("http://h/a/b.dat?x").parent(), Some(address("http://h/a/")));
+        assert_eq!(address("http://h/a/").parent(), Some(address("http://h/")));
+        assert_eq!(address("http://h/").parent(), None);
+    }
+
+    #[test]
+    fn a_folder_contains_what_is_below_it() {
+        let folder = address("ftp://h/pub/");
+        assert!(folder.contains(&address("ftp://h/pub/a/b")) && folder.contains(&address("ftp://h/pub/")));
+        for other in ["ftp://h/public/a", "ftp://h/", "ftp://g/pub/a", "http://h/pub/a"] {
+            assert!(!folder.contains(&address(other)), "{other}");
         }
     }
 

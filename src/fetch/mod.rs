@@ -20,6 +20,9 @@
 //! | [`http`] | HTTP and HTTPS sources |
 //! | [`limit`], [`timetable`] | how fast bytes may be read, and when how fast |
 //! | [`plan`] | how much to ask for next |
+//! | [`engine`] | pulls one file, range after range, while the slot lasts |
+//! | [`store`] | where the engine puts bytes |
+//! | [`source`] | a connection of whatever kind an address says |
 //! | [`sink`] | files that are never corrupt: parts, journal, digests, the disk's threads |
 //! | [`ftp`] | FTP and FTPS |
 //! | [`listing`] | folders, as sources write them |
@@ -27,6 +30,7 @@
 
 pub mod address;
 pub mod connection;
+pub mod engine;
 pub mod fault;
 pub mod ftp;
 pub mod http;
@@ -38,6 +42,8 @@ pub mod options;
 pub mod plan;
 pub mod sink;
 pub mod slot;
+pub mod source;
+pub mod store;
 pub mod timetable;
 pub mod tls;
 pub mod version;

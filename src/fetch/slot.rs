@@ -23,6 +23,8 @@ pub struct Slot {
     ends: Option<Ends>,
     rate_bytes_per_sec: Option<u64>,
     stop: watch::Receiver<bool>,
+    /// The user's own order to stop, if it is not the one above.
+    also: Option<watch::Receiver<bool>>,
 }
 
 #[derive(Clone)]
@@ -34,18 +36,25 @@ struct Ends {
 impl Slot {
     /// A slot until `deadline` on `clock`; it is over earlier when `stop` becomes true or its sender goes away.
     pub fn until(deadline: Time, clock: Clock, stop: watch::Receiver<bool>) -> Self {
-        Self { ends: Some(Ends { at: deadline, clock }), rate_bytes_per_sec: None, stop }
+        Self { ends: Some(Ends { at: deadline, clock }), rate_bytes_per_sec: None, stop, also: None }
     }
 
     /// A slot that ends only by order: what a user without a circle has.
     pub fn eternal(stop: watch::Receiver<bool>) -> Self {
-        Self { ends: None, rate_bytes_per_sec: None, stop }
+        Self { ends: None, rate_bytes_per_sec: None, stop, also: None }
     }
 
     /// The same slot at no more than this rate.
     #[must_use]
     pub fn at_rate(mut self, bytes_per_sec: Option<u64>) -> Self {
         self.rate_bytes_per_sec = bytes_per_sec;
+        self
+    }
+
+    /// The same slot, which this order ends as well.
+    #[must_use]
+    pub fn ended_by(mut self, also: watch::Receiver<bool>) -> Self {
+        self.also = Some(also);
         self
     }
 
@@ -70,6 +79,7 @@ impl Slot {
     /// Ready when the slot is over.
     pub async fn over(&self) {
         let mut stop = self.stop.clone();
+        let mut also = self.also.clone();
         loop {
             let nap = match self.left() {
                 Some(Duration::ZERO) => return,
@@ -78,13 +88,23 @@ impl Slot {
             };
             tokio::select! {
                 changed = stop.changed() => if changed.is_err() { return },
+                () = changed(&mut also) => {}
                 () = tokio::time::sleep(nap) => {}
             }
         }
     }
 
     fn is_stopped(&self) -> bool {
-        *self.stop.borrow() || self.stop.has_changed().is_err()
+        let is_ordered = |stop: &watch::Receiver<bool>| *stop.borrow() || stop.has_changed().is_err();
+        is_ordered(&self.stop) || self.also.as_ref().is_some_and(is_ordered)
+    }
+}
+
+/// Ready when the order may have come; never if there is none.
+async fn changed(order: &mut Option<watch::Receiver<bool>>) {
+    match order {
+        Some(order) => drop(order.changed().await),
+        None => std::future::pending().await,
     }
 }
 
@@ -118,6 +138,21 @@ mod tests {
         assert!(!eternal.is_over());
         order.send_replace(true);
         assert!(slot.is_over() && eternal.is_over());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_users_order_ends_a_slot_as_well() {
+        let (_order, stop) = watch::channel(false);
+        let (user, also) = watch::channel(false);
+        let slot = Slot::eternal(stop).ended_by(also);
+        assert!(!slot.is_over());
+        let waiting = tokio::spawn({
+            let slot = slot.clone();
+            async move { slot.over().await }
+        });
+        user.send_replace(true);
+        waiting.await.expect("waits");
+        assert!(slot.is_over());
     }
 
     #[test]

@@ -16,18 +16,23 @@
 //! Where clocks are put forward an entry within the missing hour takes effect at the jump; where they are put back,
 //! at the first of the two times.
 
+use std::convert::Infallible;
 use std::fmt;
 
 use jiff::civil::{Date, Weekday};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Span, Timestamp};
 
+use super::limit::Limiter;
 use crate::base::units;
 
 /// Longer timetables are nobody's.
 const LONGEST: usize = 4_096;
 
 const MINUTES_PER_DAY: u16 = 24 * 60;
+
+/// How often the wall clock is looked at while a rate lasts.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// What is wrong with a timetable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -142,6 +147,20 @@ impl Timetable {
 }
 
 /// When a clock on the wall shows this time first; if it never does, when it jumps over it.
+/// Lets a limiter follow a timetable, for ever.
+pub async fn follow(timetable: &Timetable, limiter: &Limiter) -> Infallible {
+    loop {
+        let now = Timestamp::now();
+        limiter.set_rate(timetable.rate_at(now));
+        // Not all at once: the wall clock may be set meanwhile.
+        let wait = timetable.next_change_after(now).map_or(LOOK_EVERY, |next| {
+            let left = next.duration_since(now);
+            std::time::Duration::try_from(left).unwrap_or_default().min(LOOK_EVERY)
+        });
+        tokio::time::sleep(wait).await;
+    }
+}
+
 fn moment(zone: &TimeZone, date: Date, minute: u16) -> Option<Timestamp> {
     let hour = i8::try_from(minute / 60).ok()?;
     let local = date.at(hour, i8::try_from(minute % 60).ok()?, 0, 0);

@@ -49,6 +49,12 @@ pub enum SinkError {
         /// Whether it is a symbolic link.
         link: bool,
     },
+    /// The bytes that are out are of a version that is gone, and cannot be taken back.
+    #[error("{}: the file changed at the source when a part of it was out already; start again", shown(.path))]
+    TooLate {
+        /// Where they went.
+        path: PathBuf,
+    },
     /// A link, a pipe, a device: something that is no file is in the way.
     #[error("{}: {what} is in the way; remove it or choose another name", shown(.path))]
     NotAFile {

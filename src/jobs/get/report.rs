@@ -1,0 +1,99 @@
+//! What a get did, and what it tells while it does it.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::fetch::engine::{self, PullError};
+use crate::fetch::{Address, Fault};
+
+/// What became of one file.
+#[derive(Debug)]
+pub enum Fate {
+    /// It is here, whole and verified.
+    Pulled {
+        /// Its size.
+        size: u64,
+        /// Its SHA-256, where that was computed.
+        sha256: Option<[u8; 32]>,
+    },
+    /// It was here already.
+    UpToDate,
+    /// It would be pulled (dry run).
+    Planned {
+        /// Its size, if the source says so.
+        size: Option<u64>,
+    },
+    /// It is not here; what came of it is kept for the next time, where that makes sense.
+    Failed(PullError),
+    /// There was an order to stop before it was complete; it can be continued.
+    Interrupted,
+}
+
+/// A get, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Totals {
+    /// Bytes that came in this run.
+    pub bytes: u64,
+    /// From the start to the end, in seconds.
+    pub elapsed_s: f64,
+    /// Of it waiting for the token, in seconds.
+    pub waited_s: f64,
+    /// Of it leaving the source alone, in seconds.
+    pub paused_s: f64,
+    /// How many slots it took.
+    pub slots: u64,
+    /// How often a connection was cut off at a slot's end.
+    pub cuts: u64,
+}
+
+/// What happens, for people to see.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A file's turn has come.
+    Began {
+        /// Which of the files.
+        index: usize,
+        /// Where it is.
+        address: &'a Address,
+    },
+    /// Something happened to it.
+    File {
+        /// Which of the files.
+        index: usize,
+        /// What.
+        event: engine::Event,
+    },
+    /// It is done with.
+    Ended {
+        /// Which of the files.
+        index: usize,
+        /// How.
+        fate: &'a Fate,
+    },
+    /// Waiting for the token.
+    Waiting {
+        /// For about so long.
+        expected: Option<Duration>,
+    },
+    /// A slot began.
+    SlotBegan,
+    /// Something went wrong that may pass.
+    Pausing {
+        /// For so long.
+        wait: Duration,
+        /// What.
+        fault: &'a Fault,
+    },
+}
+
+/// Whoever wants to see what happens.
+pub trait Watch: Send + Sync {
+    /// Something happened.
+    fn on(&self, event: Event<'_>);
+}
+
+/// Nobody.
+impl Watch for () {
+    fn on(&self, _: Event<'_>) {}
+}

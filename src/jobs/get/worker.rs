@@ -1,0 +1,375 @@
+//! A worker: one file at a time, over its own connections.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+
+use crate::fetch::engine::{self, Outcome, Pull, PullError};
+use crate::fetch::plan::{self, Planner};
+use crate::fetch::sink::{Algorithm, Digest, Finish, Folder, JournalPlace, Part, Pipe};
+use crate::fetch::source::Source;
+use crate::fetch::store::Stream;
+use crate::fetch::{Address, Connection as _, Fault, Name, Options, Slot, Version};
+use crate::jobs::backoff::Backoff;
+
+use super::report::{Event, Fate};
+use super::sums::SumsBeside;
+use super::{Common, Config, To, Want};
+
+/// Files that wait for the disk while the next ones are pulled.
+const PENDING: usize = 256;
+
+/// How a worker's turn ended.
+#[derive(Debug)]
+pub(super) enum TurnEnd {
+    /// There is nothing left to pull.
+    Drained,
+    /// There is, in another slot.
+    SlotOver,
+    /// Something went wrong that may pass.
+    Pause { wait: Duration, fault: Fault },
+}
+
+impl TurnEnd {
+    /// The end of one worker's turn that counts for all is the one with the highest weight.
+    pub(super) fn weight(&self) -> (u8, Duration) {
+        match self {
+            Self::Drained => (0, Duration::ZERO),
+            Self::SlotOver => (1, Duration::ZERO),
+            Self::Pause { wait, .. } => (2, *wait),
+        }
+    }
+}
+
+/// A file on its way.
+struct Current {
+    index: usize,
+    want: Want,
+    place: Option<Place>,
+}
+
+/// Where its bytes go.
+enum Place {
+    Part(Box<Part>),
+    Stream(Box<Stream>),
+}
+
+/// How far a file came in this turn.
+enum Step {
+    Done,
+    SlotOver,
+}
+
+type Done = Pin<Box<dyn Future<Output = (usize, Fate)> + Send>>;
+
+/// Pulls one file at a time.
+pub(super) struct Worker {
+    sources: Sources,
+    current: Option<Current>,
+    planner: Planner,
+    backoff: Backoff,
+    /// Files that are whole, on their way to the disk and to their names.
+    pending: FuturesUnordered<Done>,
+    sums: SumsBeside,
+}
+
+impl Worker {
+    pub(super) fn new(connections: usize, seed: u64, config: &Config) -> Self {
+        Self {
+            sources: Sources {
+                by_origin: BTreeMap::new(),
+                connections,
+                options: Arc::clone(&config.options),
+            },
+            current: None,
+            planner: planner(config),
+            backoff: Backoff::new(config.patience, seed),
+            pending: FuturesUnordered::new(),
+            sums: SumsBeside::default(),
+        }
+    }
+
+    /// Pulls file after file until the slot is over or nothing is left.
+    pub(super) async fn turn(&mut self, common: &Common<'_>, slot: &Slot) -> TurnEnd {
+        common.slot_limiter().set_rate(slot.rate_bytes_per_sec());
+        if let Some(length) = slot.left() {
+            self.planner.slot_began(length, None);
+        }
+        loop {
+            if slot.is_over() {
+                return TurnEnd::SlotOver;
+            }
+            if self.current.is_none() {
+                let Some((index, want)) = common.next_want() else { return TurnEnd::Drained };
+                common.watch.on(Event::Began { index, address: &want.address });
+                self.current = Some(Current { index, want, place: None });
+            }
+            match self.pull_current(common, slot).await {
+                Ok(Step::Done) => self.current = None,
+                Ok(Step::SlotOver) => return TurnEnd::SlotOver,
+                Err(error) => {
+                    if let Some(pause) = self.on_error(common, error) {
+                        return pause;
+                    }
+                }
+            }
+            self.collect(common, PENDING).await;
+        }
+    }
+
+    /// What is to be done about an error: wait and try again, or give the file up and go on with the next.
+    fn on_error(&mut self, common: &Common<'_>, error: PullError) -> Option<TurnEnd> {
+        if let PullError::Source(fault) = error {
+            return match self.backoff.after(&fault) {
+                Some(wait) => Some(TurnEnd::Pause { wait, fault }),
+                None => self.give_up(common, fault.into()),
+            };
+        }
+        self.give_up(common, error)
+    }
+
+    fn give_up(&mut self, common: &Common<'_>, error: PullError) -> Option<TurnEnd> {
+        if let Some(current) = self.current.take() {
+            common.end(current.index, Fate::Failed(error));
+        }
+        // The next file deserves all our patience.
+        self.backoff.progressed();
+        None
+    }
+
+    async fn pull_current(&mut self, common: &Common<'_>, slot: &Slot) -> Result<Step, PullError> {
+        let Some(mut current) = self.current.take() else { return Ok(Step::Done) };
+        let step = self.pull(common, slot, &mut current).await;
+        self.current = Some(current);
+        step
+    }
+
+    async fn pull(
+        &mut self,
+        common: &Common<'_>,
+        slot: &Slot,
+        current: &mut Current,
+    ) -> Result<Step, PullError> {
+        if current.place.is_none() {
+            match self.prepare(common, slot, &mut current.want).await? {
+                Prepared::Place(place) => current.place = Some(place),
+                Prepared::Fate(fate) => {
+                    common.end(current.index, fate);
+                    return Ok(Step::Done);
+                }
+                Prepared::SlotOver => return Ok(Step::SlotOver),
+            }
+        }
+        let Some(place) = &mut current.place else { return Ok(Step::SlotOver) };
+        let watch = FileWatch { common, index: current.index };
+        let sources = self.sources.of(&current.want.address)?;
+        let with = Pull {
+            address: &current.want.address,
+            slot,
+            limiters: &common.limiters,
+            min_speed: common.config.min_speed,
+            watch: &watch,
+        };
+        let before = common.totals().bytes;
+        let outcome = match place {
+            Place::Part(part) => engine::pull(sources, &mut **part, &mut self.planner, with).await,
+            Place::Stream(stream) => {
+                // A stream takes bytes in order only, so one connection must do.
+                let one = sources.get_mut(..1).unwrap_or_default();
+                engine::pull(one, &mut **stream, &mut self.planner, with).await
+            }
+        };
+        if common.totals().bytes > before {
+            self.backoff.progressed();
+        }
+        if outcome? == Outcome::SlotOver {
+            return Ok(Step::SlotOver);
+        }
+        if let Some(place) = current.place.take() {
+            self.pending.push(finish(common, current, place));
+        }
+        Ok(Step::Done)
+    }
+
+    /// Finds out what is to be done for a file, before its first byte.
+    async fn prepare(
+        &mut self,
+        common: &Common<'_>,
+        slot: &Slot,
+        want: &mut Want,
+    ) -> Result<Prepared, PullError> {
+        let Self { sources, sums, .. } = self;
+        tokio::select! {
+            biased;
+            () = slot.over() => Ok(Prepared::SlotOver),
+            prepared = prepare(common, sources.first(&want.address)?, sums, want) => prepared,
+        }
+    }
+
+    /// Waits for finished files until no more than `most` are on their way.
+    async fn collect(&mut self, common: &Common<'_>, most: usize) {
+        while self.pending.len() > most {
+            if let Some((index, fate)) = self.pending.next().await {
+                common.end(index, fate);
+            }
+        }
+        // Those that are done already cost nothing to look at.
+        while let Some(Some((index, fate))) = futures_util::FutureExt::now_or_never(self.pending.next()) {
+            common.end(index, fate);
+        }
+    }
+
+    /// Waits for all finished files, and says goodbye to the sources.
+    pub(super) async fn finish(&mut self, common: &Common<'_>) {
+        self.collect(common, 0).await;
+        self.close().await;
+        if let Some(current) = self.current.take() {
+            common.end(current.index, Fate::Interrupted);
+        }
+    }
+
+    /// Closes all connections.
+    pub(super) async fn close(&mut self) {
+        join_all(self.sources.by_origin.values_mut().flatten().map(Source::close)).await;
+    }
+}
+
+fn planner(config: &Config) -> Planner {
+    let usual = plan::Config::default();
+    Planner::new(plan::Config { largest_bytes: config.chunk.unwrap_or(usual.largest_bytes), ..usual })
+}
+
+async fn prepare(
+    common: &Common<'_>,
+    source: &mut Source,
+    sums: &mut SumsBeside,
+    want: &mut Want,
+) -> Result<Prepared, PullError> {
+    let config = common.config;
+    if config.dry_run {
+        let size = source.probe(&want.address).await?.version.size;
+        return Ok(Prepared::Fate(Fate::Planned { size }));
+    }
+    if config.sums && want.expected.is_none() {
+        want.expected = sums.find(source, &want.address).await?;
+    }
+    let wanted = algorithms(config, want.expected.as_ref());
+    let To::File { folder, name } = &want.to else {
+        let mut stream = Stream::new(Pipe::start("standard output", std::io::stdout()));
+        if let Some(algorithm) = wanted.first() {
+            stream.hash_along(*algorithm);
+        }
+        return Ok(Prepared::Place(Place::Stream(Box::new(stream))));
+    };
+    let folder = Arc::new(Folder::open(folder, true)?);
+    if is_up_to_date(&folder, name, source, want).await? {
+        return Ok(Prepared::Fate(Fate::UpToDate));
+    }
+    let journal = JournalPlace::for_file(&config.state, &folder.path().join(name.as_str()));
+    let mut part = Part::open(&common.disk, folder, name.clone(), Some(journal)).await?;
+    if !config.resume {
+        part.restart().await?;
+    }
+    part.hash_along(&wanted);
+    Ok(Prepared::Place(Place::Part(Box::new(part))))
+}
+
+/// Which digests will be wanted at the end.
+fn algorithms(config: &Config, expected: Option<&Digest>) -> Vec<Algorithm> {
+    let sha256 = config.sha256.then_some(Algorithm::Sha256);
+    let mut wanted: Vec<Algorithm> = expected.map(Digest::algorithm).into_iter().chain(sha256).collect();
+    wanted.dedup();
+    wanted
+}
+
+/// What is to be done for a file.
+enum Prepared {
+    Place(Place),
+    Fate(Fate),
+    SlotOver,
+}
+
+/// Connections by origin, so that none is ever used for another host or another kind of security.
+struct Sources {
+    by_origin: BTreeMap<(crate::fetch::Scheme, String, u16), Vec<Source>>,
+    connections: usize,
+    options: Arc<Options>,
+}
+
+impl Sources {
+    fn of(&mut self, address: &Address) -> Result<&mut [Source], Fault> {
+        let origin = (address.scheme(), address.host(), address.port());
+        let sources = self.by_origin.entry(origin).or_default();
+        while sources.len() < self.connections {
+            sources.push(Source::new(address, &self.options)?);
+        }
+        Ok(sources)
+    }
+
+    fn first(&mut self, address: &Address) -> Result<&mut Source, Fault> {
+        Ok(self.of(address)?.first_mut().expect("there is at least one connection"))
+    }
+}
+
+/// Whether the replica that is here is the file that is there: same size and time, as every mirror has it.
+async fn is_up_to_date(
+    folder: &Folder,
+    name: &Name,
+    source: &mut Source,
+    want: &Want,
+) -> Result<bool, PullError> {
+    let Some(replica) = folder.replica(name)? else { return Ok(false) };
+    let Version { size, modified_s, .. } = source.probe(&want.address).await?.version;
+    Ok(size == Some(replica.size) && modified_s.is_some_and(|modified| modified == replica.modified_s))
+}
+
+/// Sends a whole file on its way to the disk and to its name.
+fn finish(common: &Common<'_>, current: &Current, place: Place) -> Done {
+    let index = current.index;
+    let modified_s = match &place {
+        Place::Part(part) if common.config.times => part.version().and_then(|version| version.modified_s),
+        _ => None,
+    };
+    let wish = Finish {
+        expected: current.want.expected,
+        modified_s,
+        total: None,
+        want_sha256: common.config.sha256,
+    };
+    Box::pin(async move {
+        let finished = match place {
+            Place::Part(part) => match part.finish(wish).await {
+                Ok(pending) => pending.await,
+                Err(error) => Err(error),
+            },
+            Place::Stream(stream) => stream.finish(wish).await,
+        };
+        match finished {
+            Ok(finished) => (index, Fate::Pulled { size: finished.size, sha256: finished.sha256 }),
+            Err(error) => (index, Fate::Failed(error.into())),
+        }
+    })
+}
+
+/// Passes on what happens to one file.
+struct FileWatch<'a> {
+    common: &'a Common<'a>,
+    index: usize,
+}
+
+impl engine::Watch for FileWatch<'_> {
+    fn on(&self, event: engine::Event) {
+        let mut totals = self.common.totals();
+        match event {
+            engine::Event::Bytes(bytes) => totals.bytes += bytes,
+            engine::Event::WasCut(_) => totals.cuts += 1,
+            _ => {}
+        }
+        drop(totals);
+        self.common.watch.on(Event::File { index: self.index, event });
+    }
+}

@@ -1,0 +1,16 @@
+//! Jobs: what to pull next, and what to do with it.
+//!
+//! A job knows sources and files, and takes its time from [`Slots`]; it does not know who gives them.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | [`slots`] | a job's end of the line to whoever gives it slots |
+//! | [`backoff`] | how long to wait before the next try |
+//! | [`get`] | pulls single files |
+
+pub mod backoff;
+pub mod get;
+pub mod slots;
+
+pub use backoff::{Backoff, Patience};
+pub use slots::{Giver, Outlook, Slots, Turn, Wish};

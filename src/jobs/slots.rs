@@ -1,0 +1,180 @@
+//! Where a job's slots come from: a member's visits of the token, or eternity.
+//!
+//! A job says whether it has something to pull, waits for a [`Turn`], pulls while the turn's slot lasts, and drops it. The
+//! drop is its word that not one more byte is read; the token does not go on before.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::fetch::Slot;
+
+/// What a job tells whoever gives it slots.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Whether there is something to pull.
+    Work(bool),
+    /// The source asks to be left alone.
+    Cool(Duration),
+}
+
+/// The right to pull, as long as it is kept and its slot is not over.
+#[derive(Debug)]
+pub struct Turn {
+    /// Until when.
+    pub slot: Slot,
+    /// Dropped with the turn, which is how the giver learns of its end.
+    _kept: oneshot::Sender<()>,
+}
+
+impl Turn {
+    /// A turn, and what is ready (with an error) when it has ended.
+    pub fn new(slot: Slot) -> (Self, oneshot::Receiver<()>) {
+        let (kept, ended) = oneshot::channel();
+        (Self { slot, _kept: kept }, ended)
+    }
+}
+
+/// What is known about the wait for the next turn, for people to see.
+#[derive(Clone, Debug, Default)]
+pub struct Outlook(Arc<AtomicU64>);
+
+impl Outlook {
+    /// The wait is expected to last so long; `None` if nobody knows.
+    pub fn set(&self, wait: Option<Duration>) {
+        let millis = wait.map_or(0, |wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1));
+        self.0.store(millis, Ordering::Relaxed);
+    }
+
+    /// How long a wait that begins now is expected to last.
+    pub fn wait(&self) -> Option<Duration> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => None,
+            millis => Some(Duration::from_millis(millis)),
+        }
+    }
+}
+
+/// A job's end of the line.
+#[derive(Debug)]
+pub struct Slots {
+    turns: Turns,
+    outlook: Outlook,
+}
+
+#[derive(Debug)]
+enum Turns {
+    /// No circle: every turn lasts for ever. The order to end it never comes.
+    Eternal(watch::Sender<bool>),
+    Given {
+        turns: mpsc::Receiver<Turn>,
+        wishes: mpsc::UnboundedSender<Wish>,
+    },
+}
+
+/// The giver's end of the line.
+#[derive(Debug)]
+pub struct Giver {
+    /// Turns go in here.
+    pub turns: mpsc::Sender<Turn>,
+    /// Wishes come out here; closed when the job is gone.
+    pub wishes: mpsc::UnboundedReceiver<Wish>,
+    /// What the job shows while it waits.
+    pub outlook: Outlook,
+}
+
+impl Slots {
+    /// Slots without end.
+    pub fn eternal() -> Self {
+        Self { turns: Turns::Eternal(watch::Sender::new(false)), outlook: Outlook::default() }
+    }
+
+    /// Slots that somebody gives.
+    pub fn given() -> (Self, Giver) {
+        // One turn at a time: the next is not given before the last has ended.
+        let (give, turns) = mpsc::channel(1);
+        let (wishes, wished) = mpsc::unbounded_channel();
+        let outlook = Outlook::default();
+        let giver = Giver { turns: give, wishes: wished, outlook: outlook.clone() };
+        (Self { turns: Turns::Given { turns, wishes }, outlook }, giver)
+    }
+
+    /// Whether turns are without end.
+    pub fn is_eternal(&self) -> bool {
+        matches!(self.turns, Turns::Eternal(_))
+    }
+
+    /// The next turn; `None` if there will be none any more.
+    pub async fn next(&mut self) -> Option<Turn> {
+        match &mut self.turns {
+            Turns::Eternal(order) => Some(Turn::new(Slot::eternal(order.subscribe())).0),
+            Turns::Given { turns, .. } => turns.recv().await,
+        }
+    }
+
+    /// How long the next turn is expected to be away.
+    pub fn expected_wait(&self) -> Option<Duration> {
+        self.outlook.wait()
+    }
+
+    /// Says whether there is something to pull.
+    pub fn want(&self, work: bool) {
+        self.wish(Wish::Work(work));
+    }
+
+    /// Says that the source asks to be left alone.
+    pub fn cool(&self, span: Duration) {
+        self.wish(Wish::Cool(span));
+    }
+
+    fn wish(&self, wish: Wish) {
+        if let Turns::Given { wishes, .. } = &self.turns {
+            // A giver that is gone gives no turns either, which is noticed there.
+            let _ = wishes.send(wish);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_giver_learns_when_a_turn_has_ended() {
+        let (mut slots, giver) = Slots::given();
+        let (_order, stop) = watch::channel(false);
+        let (turn, mut ended) = Turn::new(Slot::eternal(stop));
+        giver.turns.send(turn).await.expect("the job is there");
+        let turn = slots.next().await.expect("a turn");
+        assert!(ended.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Empty));
+        drop(turn);
+        assert!(ended.await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_turn_that_nobody_takes_has_ended_with_the_job() {
+        let (slots, giver) = Slots::given();
+        let (_order, stop) = watch::channel(false);
+        let (turn, ended) = Turn::new(Slot::eternal(stop));
+        giver.turns.send(turn).await.expect("the job is there");
+        drop(slots);
+        assert!(ended.await.is_err());
+    }
+
+    #[tokio::test]
+    async fn wishes_reach_the_giver_and_solo_needs_none() {
+        let (slots, mut giver) = Slots::given();
+        slots.want(true);
+        slots.cool(Duration::from_secs(7));
+        assert_eq!(giver.wishes.recv().await, Some(Wish::Work(true)));
+        assert_eq!(giver.wishes.recv().await, Some(Wish::Cool(Duration::from_secs(7))));
+        drop(slots);
+        assert_eq!(giver.wishes.recv().await, None);
+
+        let mut solo = Slots::eternal();
+        solo.want(true);
+        assert!(solo.next().await.is_some_and(|turn| turn.slot.left().is_none()));
+    }
+}
