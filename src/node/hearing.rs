@@ -6,10 +6,11 @@ use std::sync::Arc;
 use crate::base::Time;
 use crate::proto::directory::Learned;
 use crate::proto::{agent, handoff};
+use crate::trust::Refusal;
 use crate::wire::records::{Bans, Charter, Entry};
 use crate::wire::{Body, Datagram};
 
-use super::machine::{Cargo, Leaving, Node, Question, agent_config};
+use super::machine::{Cargo, Leaving, Node, Question, agent_config, handoff_config};
 use super::nouns::{Event, Output};
 
 impl Node {
@@ -122,6 +123,8 @@ impl Node {
         // Only a charter that makes sense can come into force.
         let Ok(config) = agent_config(&charter) else { return };
         if self.identity.roll.offer_charter(charter) == Ok(true) {
+            self.handoff.reconfigure(handoff_config(&config));
+            self.load.set_nominal_period(config.nominal_period());
             self.agent.reconfigure(Arc::new(config));
             let version = self.identity.roll.charter().version;
             self.outputs.push_back(Output::Event(Event::CharterChanged { version }));
@@ -140,10 +143,11 @@ impl Node {
         self.expel_myself_if_banned(now);
     }
 
-    /// Who is no longer a member stops at once, whatever it holds.
+    /// Who is no longer a member stops at once, whatever it holds. Who is not one *yet* has a clock that is behind, as a
+    /// computer without a battery has after its start, and waits for that to be set.
     pub(super) fn expel_myself_if_banned(&mut self, now: Time) {
-        let own = &self.identity.certificate;
-        if self.identity.roll.check_validity(own, self.wall_s(now)).is_ok() || self.leaving == Leaving::Gone {
+        let own = self.identity.roll.check_validity(&self.identity.certificate, self.wall_s(now));
+        if matches!(own, Ok(()) | Err(Refusal::NotYetValid)) || self.leaving == Leaving::Gone {
             return;
         }
         self.end_pull();

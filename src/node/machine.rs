@@ -97,6 +97,8 @@ pub struct Node {
     pub(super) identity: Identity,
     pub(super) me: MemberId,
     pub(super) record: AddressRecord,
+    /// The last number given to a record or a question of ours.
+    pub(super) sequence: u64,
     pub(super) wall_offset_ms: i64,
     pub(super) agent: Agent,
     pub(super) handoff: Handoff,
@@ -134,7 +136,7 @@ impl Node {
         let handoff = Handoff::new(
             me,
             identity.roll.circle(),
-            handoff::Config::new(charter.slot, agent_config.min_interval()),
+            handoff_config(&agent_config),
             config.boot_secret,
             config.wall_offset_ms,
             now,
@@ -145,6 +147,7 @@ impl Node {
         Ok(Self {
             me,
             record,
+            sequence: config.sequence,
             wall_offset_ms: config.wall_offset_ms,
             agent,
             handoff,
@@ -262,18 +265,14 @@ impl Node {
             }
             Command::Probe => self.send_scouts(ASKED_LIMIT, now),
             Command::Learn { entry } => self.learn(entry, now),
-            Command::Moved { address } => {
-                let sequence = self.record.sequence.saturating_add(1);
-                let circle = self.identity.roll.circle();
-                self.record = trust::sign_address(&self.identity.key, circle, sequence, address);
-            }
+            Command::Moved { address } => self.sign_record(address),
             Command::Cool { span } => self.cool(span, now),
             Command::Slept { asleep, fresh_secret } => {
                 self.to_handoff.push_back(handoff::Input::Slept { asleep, fresh_secret });
                 self.to_agent.push_back(agent::Input::Stalled);
             }
             Command::Stalled => self.to_agent.push_back(agent::Input::Stalled),
-            Command::WallClock { offset_ms } => self.wall_offset_ms = offset_ms,
+            Command::WallClock { offset_ms } => self.on_wall_clock(offset_ms, now),
             Command::Charter { charter } => self.on_charter(charter),
             Command::Bans { bans } => self.on_bans(bans, now),
             Command::Welcome { to, member, certificate } => self.send_welcome(to, member, certificate),
@@ -283,6 +282,29 @@ impl Node {
                 self.to_handoff.push_back(handoff::Input::Open(false));
             }
         }
+    }
+
+    /// Everything that goes by the wall clock goes by the new one. The address record too: that of a member which started
+    /// with a clock in 1970 is older than all that the others remember of it.
+    fn on_wall_clock(&mut self, offset_ms: i64, now: Time) {
+        self.wall_offset_ms = offset_ms;
+        self.agent.set_wall_offset(offset_ms);
+        self.handoff.set_wall_offset(offset_ms);
+        let wall_ms = u64::try_from(self.wall_ms(now)).unwrap_or(0);
+        self.sequence = self.sequence.max(wall_ms);
+        self.sign_record(self.record.address);
+    }
+
+    fn sign_record(&mut self, address: SocketAddr) {
+        let sequence = self.next_sequence();
+        let circle = self.identity.roll.circle();
+        self.record = trust::sign_address(&self.identity.key, circle, sequence, address);
+    }
+
+    /// A number that is higher than all before it, also than those of earlier runs.
+    pub(super) fn next_sequence(&mut self) -> u64 {
+        self.sequence = self.sequence.saturating_add(1);
+        self.sequence
     }
 
     fn is_working(&self) -> bool {
@@ -388,11 +410,11 @@ impl Node {
     }
 
     pub(super) fn wall_ms(&self, now: Time) -> i64 {
-        self.wall_offset_ms.saturating_add(now.as_nanos() / 1_000_000)
+        now.wall_ms(self.wall_offset_ms)
     }
 
     pub(super) fn wall_s(&self, now: Time) -> u64 {
-        u64::try_from(self.wall_ms(now) / 1000).unwrap_or(0)
+        now.wall_s(self.wall_offset_ms)
     }
 
     /// How far another's wall clock is ahead of ours, if its answer took half of the round trip.
@@ -416,4 +438,9 @@ pub(super) fn agent_config(charter: &Charter) -> Result<agent::Config, agent::In
         }
     };
     agent::Config::new(charter.slot, charter.skip, charter.capacity, rules)
+}
+
+/// The handoff's times that go with the agent's constants.
+pub(super) fn handoff_config(config: &agent::Config) -> handoff::Config {
+    handoff::Config::new(config.slot, config.min_interval())
 }

@@ -26,7 +26,8 @@ pub struct Identity {
 pub struct Config {
     /// Where others reach it.
     pub address: SocketAddr,
-    /// The sequence number of its address record: higher than any that it used before, such as the time of day.
+    /// Where its sequence numbers begin, of its address record and its questions: higher than any that it used before, such
+    /// as the wall clock in milliseconds. In the long run it must not ask more often than that grows.
     pub sequence: u64,
     /// 32 bytes that nobody can guess and that were never used before.
     pub boot_secret: [u8; 32],

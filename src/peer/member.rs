@@ -95,14 +95,14 @@ impl Member {
     pub async fn start(home: Home, options: Options) -> Result<Self, PeerError> {
         let credentials = home.load_credentials()?;
         let clock = BootClock::new();
-        check_certificate(&credentials, wall_s(&clock))?;
+        check_certificate(&credentials, wall_s())?;
         let address = options.listen.unwrap_or(credentials.listen);
         let socket =
             UdpSocket::bind(address).await.map_err(|source| PeerError::Listen { address, source })?;
         let bound = socket.local_addr().map_err(|source| PeerError::Listen { address, source })?;
         let config = node::Config {
             address: options.address.unwrap_or(bound),
-            sequence: wall_s(&clock),
+            sequence: u64::try_from(clock.now().wall_ms(clock.wall_offset_ms())).unwrap_or(0),
             boot_secret: random_bytes()?,
             wall_offset_ms: clock.wall_offset_ms(),
             seed: u64::from_be_bytes(random_bytes()?),
@@ -224,7 +224,7 @@ impl Member {
         address: SocketAddr,
     ) -> Result<(), PeerError> {
         let Some(authority) = self.home.load_authority()? else { return Ok(()) };
-        let now = wall_s(&self.clock);
+        let now = wall_s();
         // On disk before the answer leaves, or a crash in between would give two labs one invitation.
         let redeemed = self.home.update_ledger(|ledger| {
             ledger.redeem(invitation, key, mac, now, &authority, CERTIFICATE_LIFETIME)
@@ -302,7 +302,12 @@ impl Member {
 }
 
 fn check_certificate(credentials: &Credentials, wall_s: u64) -> Result<(), PeerError> {
-    credentials.roll.check_validity(&credentials.certificate, wall_s).map_err(PeerError::Certificate)?;
+    match credentials.roll.check_validity(&credentials.certificate, wall_s) {
+        Err(Refusal::NotYetValid) => {
+            warn!("the certificate is not valid yet: is the clock right? nobody is believed until it is");
+        }
+        verdict => verdict.map_err(PeerError::Certificate)?,
+    }
     if let Some(days) = expiry_warning(&credentials.certificate, wall_s) {
         warn!(days, "the certificate expires soon: ask the authority for a new one");
     }
@@ -316,7 +321,8 @@ fn driver_end(ended: Result<Result<(), DriverError>, tokio::task::JoinError>) ->
     }
 }
 
-fn wall_s(clock: &BootClock) -> u64 {
-    let wall_ms = clock.wall_offset_ms().saturating_add(clock.now().as_nanos() / 1_000_000);
-    u64::try_from(wall_ms / 1000).unwrap_or(0)
+/// By the clocks as they are now: the wall clock may have been set since the start.
+fn wall_s() -> u64 {
+    let clock = BootClock::new();
+    clock.now().wall_s(clock.wall_offset_ms())
 }

@@ -111,6 +111,11 @@ impl Agent {
         self.config = config;
     }
 
+    /// The wall clock was set: tokens made from now on are named by it.
+    pub fn set_wall_offset(&mut self, wall_offset_ms: i64) {
+        self.wall_offset_ms = wall_offset_ms;
+    }
+
     /// What a scout of this member says now.
     pub fn scout(&self, now: Time) -> Message {
         Message::Scout { hearsay: self.hearsay(now) }
@@ -414,9 +419,7 @@ impl Agent {
     }
 
     fn generate(&mut self, because: Origin, now: Time) {
-        let since_origin_ms = now.as_nanos() / 1_000_000;
-        let wall_ms = self.wall_offset_ms.saturating_add(since_origin_ms);
-        let created_ms = u64::try_from(wall_ms).unwrap_or(0);
+        let created_ms = u64::try_from(now.wall_ms(self.wall_offset_ms)).unwrap_or(0);
         let id = TokenId { created_ms, generator: self.me, random: self.rng.next_u64() };
         let token = Token { id, session: Session(0), age: Duration::ZERO };
         self.history.note(id, token.session);

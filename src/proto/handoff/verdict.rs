@@ -129,9 +129,8 @@ impl Handoff {
 
     /// Whether a token of this age can have come so far. The only place where wall time counts.
     fn is_plausible(&self, token: TokenId, session: Session, now: Time) -> bool {
-        let wall_ms = self.wall_offset_ms.saturating_add(now.as_nanos() / 1_000_000);
         let created_ms = i64::try_from(token.created_ms).unwrap_or(i64::MAX);
-        let age_ms = wall_ms.saturating_sub(created_ms);
+        let age_ms = now.wall_ms(self.wall_offset_ms).saturating_sub(created_ms);
         let seconds = u64::try_from(age_ms / 1000).unwrap_or(0);
         let most = seconds.saturating_mul(SESSIONS_PER_SECOND).saturating_add(SESSIONS_PER_SECOND);
         age_ms >= -CLOCK_SKEW_MS && session.0 <= most

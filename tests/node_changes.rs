@@ -1,0 +1,100 @@
+//! What changes while a member runs: its clock is set, its charter is amended, its certificate is renewed.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Circle, SLOT, WALL_START_S, millis, secs};
+use stroll::node::{Command, Event};
+use stroll::proto::handoff;
+use stroll::wire::records::Charter;
+
+/// What to add to the time to get the right wall clock.
+fn right_clock_ms() -> i64 {
+    i64::try_from(WALL_START_S * 1000).unwrap()
+}
+
+fn dropped(circle: &Circle, member: usize) -> usize {
+    circle.count_events(member, |event| matches!(event, Event::Handoff(handoff::Event::Dropped { .. })))
+}
+
+// --- the clock --------------------------------------------------------------------------------------------------
+
+#[test]
+fn a_member_that_started_in_1970_is_served_once_its_clock_is_set() {
+    let mut circle = Circle::running(4);
+    circle.members[3].wall_offset_ms = 0;
+    circle.restart(3);
+    circle.drive(secs(60));
+    assert_eq!(circle.count_events(3, |event| *event == Event::Expelled), 0, "it waits for its clock");
+    let before = circle.slots(3);
+    circle.command(3, Command::WallClock { offset_ms: right_clock_ms() });
+    assert!(circle.drive_until(secs(60), |circle| circle.slots(3) >= before + 3), "no token was taken");
+    assert_eq!(circle.tokens_alive(), 1);
+}
+
+#[test]
+fn a_token_made_after_the_clock_was_set_is_named_by_the_new_time() {
+    let mut circle = Circle::of(1);
+    circle.members[0].wall_offset_ms = 0;
+    circle.restart(0);
+    circle.command(0, Command::WallClock { offset_ms: right_clock_ms() });
+    circle.command(0, Command::Found);
+    let (token, _) = circle.node(0).token().unwrap();
+    assert!(token.created_ms >= WALL_START_S * 1000, "{token}");
+}
+
+#[test]
+fn the_record_of_a_member_whose_clock_was_set_is_newer_than_what_the_others_remember() {
+    let mut circle = Circle::running(3);
+    let before = circle.entry(2).record.sequence;
+    let day_ms = 86_400_000;
+    circle.command(2, Command::WallClock { offset_ms: right_clock_ms() + day_ms });
+    let after = circle.entry(2).record.sequence;
+    assert!(after > before && after >= (WALL_START_S * 1000).saturating_add_signed(day_ms), "{before} {after}");
+    circle.command(2, Command::WallClock { offset_ms: right_clock_ms() - day_ms });
+    assert!(circle.entry(2).record.sequence > after, "a clock that is set back takes nothing back");
+}
+
+// --- the charter ------------------------------------------------------------------------------------------------
+
+fn amended(circle: &Circle, slot: Duration) -> Charter {
+    circle.authority.sign_charter(Charter { version: 2, slot, ..circle.charter.clone() })
+}
+
+#[test]
+fn an_amended_charter_changes_the_slot_and_the_load_of_running_members() {
+    let mut circle = Circle::running(4);
+    let factor = circle.status(0).load_factor.unwrap();
+    let charter = amended(&circle, SLOT * 4);
+    circle.command(0, Command::Charter { charter });
+    let after = circle.status(0).load_factor.unwrap();
+    assert!((after * 4.0 - factor).abs() < 1e-9, "the same intervals over four times the period: {factor} {after}");
+    circle.drive(secs(30));
+    let begin = circle.now;
+    circle.drive(secs(40));
+    let mut slots = 0;
+    for (at, member, event) in circle.events_since(begin) {
+        if let Event::SlotBegan { until, .. } = event {
+            assert_eq!(until.since(at), SLOT * 4, "of member {member}");
+            slots += 1;
+        }
+    }
+    assert!((8..=10).contains(&slots), "{slots} slots of 4 s in 40 s");
+    assert_eq!((circle.tokens_alive(), circle.regenerations().len()), (1, 0));
+}
+
+#[test]
+fn an_amended_charter_changes_the_times_of_a_running_handoff() {
+    // Who slept for 20 s drops its token where slots last a second, and keeps it where they last half a minute.
+    for (slot, drops) in [(SLOT, 1), (secs(30), 0)] {
+        let mut circle = Circle::running_with_token_at(4, 2);
+        let charter = amended(&circle, slot);
+        circle.command(2, Command::Charter { charter });
+        circle.command(2, Command::Slept { asleep: secs(20), fresh_secret: [9; 32] });
+        circle.drive(millis(100));
+        assert_eq!(dropped(&circle, 2), drops, "with slots of {slot:?}");
+    }
+}
