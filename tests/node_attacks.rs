@@ -53,10 +53,9 @@ fn what_is_written_here_would_be_let_in() {
         })
         .map(|(kind, _)| kind)
         .collect();
-    let fits_nothing = [Kind::Ack, Kind::Commit, Kind::EarlyStop, Kind::Report, Kind::Enrolled];
-    let expected: BTreeSet<Kind> =
-        Kind::ALL.into_iter().filter(|kind| !fits_nothing.contains(kind)).collect();
-    assert_eq!(let_in, expected);
+    // The others are parts of something that would have to be under way, and a member does not enrol.
+    let expected = [Kind::Move, Kind::Scout, Kind::Check, Kind::Leave, Kind::Charter, Kind::Bans];
+    assert_eq!(let_in, BTreeSet::from(expected));
 }
 
 #[test]

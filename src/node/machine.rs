@@ -5,20 +5,21 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::{MemberId, Rng, Session, Time, TokenId};
+use crate::base::{MemberId, Nonce, Rng, Session, Time, TokenId};
 use crate::proto::agent::{self, Agent};
 use crate::proto::directory::Directory;
 use crate::proto::handoff::{self, Handoff};
 use crate::proto::load::Load;
-use crate::trust::{self, Roll};
-use crate::wire::ANYONE;
+use crate::trust::{self, Refusal, Roll};
 use crate::wire::records::{AddressRecord, Certificate, Charter, Entry, RuleSet};
+use crate::wire::{ANYONE, Header, Kind};
 
 use super::buckets::Buckets;
+use super::freshness::LastQuestions;
 use super::nouns::{Command, Config, Event, Identity, Input, Output};
 use super::status::Counters;
 
-/// How long a scouted member has to answer before it counts as silent.
+/// How long a member has to answer before it counts as silent.
 const SCOUT_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Certificates of members that are not in the directory, for as long as they speak to us.
@@ -40,22 +41,25 @@ pub(super) struct Cargo {
     pub(super) cool: Duration,
 }
 
-/// A scout that has not been answered yet.
+/// A question that has not been answered yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
+    pub(super) kind: Kind,
     /// [`ANYONE`] for a greeting.
     pub(super) member: MemberId,
-    pub(super) echo: u32,
+    pub(super) nonce: Nonce,
     pub(super) at: Time,
 }
 
 impl Asked {
-    pub(super) fn concerns(&self, member: MemberId) -> bool {
-        self.member == member || self.member == ANYONE
+    pub(super) fn is_answered_by(&self, header: &Header) -> bool {
+        header.kind.answers() == Some(self.kind)
+            && header.nonce == self.nonce
+            && (self.member == header.sender || self.member == ANYONE)
     }
 }
 
-/// Scouts that may be unanswered at once.
+/// Questions that may be unanswered at once.
 pub(super) const ASKED_LIMIT: usize = 64;
 
 /// The datagram that is being dealt with: answers go back to where it came from, and are no longer than it was.
@@ -64,7 +68,7 @@ pub(super) struct Question {
     pub(super) from: MemberId,
     pub(super) address: SocketAddr,
     pub(super) len: usize,
-    pub(super) echo: u32,
+    pub(super) nonce: Nonce,
     pub(super) had_certificate: bool,
 }
 
@@ -108,6 +112,7 @@ pub struct Node {
     pub(super) rng: Rng,
     pub(super) keys: BTreeMap<MemberId, Certificate>,
     pub(super) asked: Vec<Asked>,
+    pub(super) last_questions: LastQuestions,
     /// Addresses at which to begin, for as long as nobody is known.
     pub(super) greeted: Vec<SocketAddr>,
     pub(super) cargo: BTreeMap<TokenId, Cargo>,
@@ -157,6 +162,7 @@ impl Node {
             rng,
             keys: BTreeMap::new(),
             asked: Vec::new(),
+            last_questions: LastQuestions::default(),
             greeted: Vec::new(),
             cargo: BTreeMap::new(),
             arriving: None,
@@ -182,6 +188,10 @@ impl Node {
         assert!(self.outputs.is_empty(), "drain the node's outputs before its next input");
         if self.leaving == Leaving::Gone {
             return;
+        }
+        if self.own_validity(now) == Err(Refusal::NotYetValid) {
+            // By our clock nobody is to be believed, so nobody is heard; that proves nothing about the token.
+            self.to_agent.push_back(agent::Input::Stalled);
         }
         match input {
             Input::Datagram { bytes, from } => self.on_datagram(bytes, from, now),
@@ -290,12 +300,11 @@ impl Node {
         self.wall_offset_ms = offset_ms;
         self.agent.set_wall_offset(offset_ms);
         self.handoff.set_wall_offset(offset_ms);
-        let wall_ms = u64::try_from(self.wall_ms(now)).unwrap_or(0);
-        self.sequence = self.sequence.max(wall_ms);
+        self.sequence = self.sequence.max(first_sequence(self.wall_ms(now)));
         self.sign_record(self.record.address);
     }
 
-    fn sign_record(&mut self, address: SocketAddr) {
+    pub(super) fn sign_record(&mut self, address: SocketAddr) {
         let sequence = self.next_sequence();
         let circle = self.identity.roll.circle();
         self.record = trust::sign_address(&self.identity.key, circle, sequence, address);
@@ -381,7 +390,8 @@ impl Node {
         let (silent, pending) = self.asked.iter().partition(|asked| now >= asked.at + SCOUT_PATIENCE);
         self.asked = pending;
         let silent: Vec<Asked> = silent;
-        for asked in silent {
+        // Who is asked for a token that it knows nothing of is silent too, and well.
+        for asked in silent.iter().filter(|asked| asked.kind == Kind::Scout) {
             self.directory.failed(asked.member, now);
         }
         if self.directory.is_empty() && self.asked.is_empty() {
@@ -443,4 +453,10 @@ pub(super) fn agent_config(charter: &Charter) -> Result<agent::Config, agent::In
 /// The handoff's times that go with the agent's constants.
 pub(super) fn handoff_config(config: &agent::Config) -> handoff::Config {
     handoff::Config::new(config.slot, config.min_interval())
+}
+
+/// The sequence number with which to begin at this time of the wall clock: that in microseconds. Nobody asks so often that
+/// its numbers would come before the clock, so those of the next run are higher.
+pub fn first_sequence(wall_ms: i64) -> u64 {
+    u64::try_from(wall_ms).unwrap_or(0).saturating_mul(1000)
 }

@@ -19,6 +19,7 @@
 
 mod admission;
 mod buckets;
+mod freshness;
 mod hearing;
 mod machine;
 mod nouns;
@@ -27,6 +28,6 @@ mod status;
 mod translation;
 
 pub use admission::Rejection;
-pub use machine::Node;
+pub use machine::{Node, first_sequence};
 pub use nouns::{Command, Config, Event, Identity, Input, Output};
 pub use status::{MemberStatus, Status};

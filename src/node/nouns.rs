@@ -27,7 +27,7 @@ pub struct Config {
     /// Where others reach it.
     pub address: SocketAddr,
     /// Where its sequence numbers begin, of its address record and its questions: higher than any that it used before, such
-    /// as the wall clock in milliseconds. In the long run it must not ask more often than that grows.
+    /// as [`first_sequence`](super::first_sequence).
     pub sequence: u64,
     /// 32 bytes that nobody can guess and that were never used before.
     pub boot_secret: [u8; 32],

@@ -102,7 +102,7 @@ impl Member {
         let bound = socket.local_addr().map_err(|source| PeerError::Listen { address, source })?;
         let config = node::Config {
             address: options.address.unwrap_or(bound),
-            sequence: u64::try_from(clock.now().wall_ms(clock.wall_offset_ms())).unwrap_or(0),
+            sequence: node::first_sequence(clock.now().wall_ms(clock.wall_offset_ms())),
             boot_secret: random_bytes()?,
             wall_offset_ms: clock.wall_offset_ms(),
             seed: u64::from_be_bytes(random_bytes()?),

@@ -14,7 +14,7 @@
 //! | 40 | 16 | receiver |
 //! | 56 | 32 | token: created_ms 8, generator 16, random 8 |
 //! | 88 | 8 | session |
-//! | 96 | 16 | nonce |
+//! | 96 | 16 | nonce: of a handoff, made by the taker; of a question, its sequence 8 and chance 8, and of its answer the same |
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
@@ -119,13 +119,39 @@ impl Kind {
 
     /// Whether the header's token and session mean something; otherwise they are zero.
     pub const fn has_token(self) -> bool {
-        self.has_nonce()
-            || matches!(self, Self::Move | Self::Release | Self::Check | Self::Holding | Self::Passed)
+        matches!(
+            self,
+            Self::Move
+                | Self::Ack
+                | Self::Commit
+                | Self::EarlyStop
+                | Self::Release
+                | Self::Check
+                | Self::Holding
+                | Self::Passed
+        )
     }
 
     /// Whether the header's nonce means something; otherwise it is zero.
     pub const fn has_nonce(self) -> bool {
         matches!(self, Self::Ack | Self::Commit | Self::EarlyStop)
+            || self.is_numbered()
+            || self.answers().is_some()
+    }
+
+    /// Whether it is a question with a number: its nonce begins with one that is higher than those of all questions that
+    /// its sender asked before, so that a recorded one is known for what it is.
+    pub const fn is_numbered(self) -> bool {
+        matches!(self, Self::Scout | Self::Check)
+    }
+
+    /// The numbered question to which it is an answer, with that question's nonce.
+    pub const fn answers(self) -> Option<Self> {
+        match self {
+            Self::Report => Some(Self::Scout),
+            Self::Holding | Self::Passed => Some(Self::Check),
+            _ => None,
+        }
     }
 
     /// Whether it may be addressed to [`ANYONE`].
@@ -154,7 +180,7 @@ pub struct Header {
     pub token: TokenId,
     /// In which session of it; zero in kinds that are about no token.
     pub session: Session,
-    /// Made by the taker; zero in kinds that have none.
+    /// Made by the taker, or by who asks; zero in kinds that have none.
     pub nonce: Nonce,
 }
 

@@ -65,14 +65,12 @@ impl Circle {
             Body::EarlyStop,
             Body::Scout {
                 hearsay: [None; 2],
-                echo: 1,
                 charter_version: 1,
                 bans_version: 0,
                 entries: entries.clone(),
             },
             Body::Report {
                 hearsay: [None; 2],
-                echo: 1,
                 waited: None,
                 has_work: true,
                 charter_version: 1,

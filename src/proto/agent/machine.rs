@@ -132,6 +132,11 @@ impl Agent {
         self.config.rules.meeting || self.hold.as_ref().is_none_or(|hold| hold.stage == Stage::Offered)
     }
 
+    /// Whether this member took this token from us in this session, and did not say yet that it went on.
+    pub fn is_custodian(&self, taker: MemberId, token: TokenId, session: Session) -> bool {
+        self.custody.as_ref().is_some_and(|custody| custody.concerns(taker, token, session))
+    }
+
     /// Whether there is something to pull, as far as the agent was told.
     pub fn has_work(&self) -> bool {
         self.has_work

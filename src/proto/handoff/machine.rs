@@ -84,9 +84,10 @@ impl Handoff {
         self.run_deadlines(now);
     }
 
-    /// The wall clock was set: whether a token can be as young as it says is judged by it from now on.
+    /// The wall clock was set forward: whether a token can be as young as it says is judged by it from now on. One that is
+    /// set back proves nothing about tokens that were good until then (I11).
     pub fn set_wall_offset(&mut self, wall_offset_ms: i64) {
-        self.wall_offset_ms = wall_offset_ms;
+        self.wall_offset_ms = self.wall_offset_ms.max(wall_offset_ms);
     }
 
     /// The circle has new constants. Where nonces are believed for longer than before, those issued so far lose their

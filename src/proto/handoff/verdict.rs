@@ -89,7 +89,11 @@ impl Handoff {
     }
 
     fn verdict_on_commit(&self, record: &Record, received: &Received, nonce: Nonce, now: Time) -> Verdict {
-        let Some(age) = self.age_of(nonce, received, now) else { return Verdict::Irrelevant };
+        // Older than that no giver repeats its Commit: it was recorded.
+        let age = self.age_of(nonce, received, now);
+        if age.is_none_or(|age| age > self.config.h_accept()) {
+            return Verdict::Irrelevant;
+        }
         match &record.accepted {
             Some(accepted) if received.session <= accepted.session => {
                 if now.since(accepted.stopped_at) >= self.config.early_stop_gap {
@@ -98,12 +102,7 @@ impl Handoff {
                     Verdict::Irrelevant
                 }
             }
-            _ if record.authority.is_none()
-                && age <= self.config.h_accept()
-                && self.has_room_for(received.token) =>
-            {
-                Verdict::Accept
-            }
+            _ if record.authority.is_none() && self.has_room_for(received.token) => Verdict::Accept,
             _ => Verdict::Irrelevant,
         }
     }
