@@ -6,11 +6,11 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Circle, SLOT, WALL_START_S, millis, secs};
+use common::{Circle, Packet, SLOT, WALL_START_S, elsewhere, millis, secs};
 use stroll::node::{Command, Event};
 use stroll::proto::handoff;
-use stroll::wire::Kind;
 use stroll::wire::records::Charter;
+use stroll::wire::{Body, Kind};
 
 /// What to add to the time to get the right wall clock.
 fn right_clock_ms() -> i64 {
@@ -91,7 +91,10 @@ fn an_amended_charter_changes_the_slot_and_the_load_of_running_members() {
     let charter = amended(&circle, SLOT * 4);
     circle.command(0, Command::Charter { charter });
     let after = circle.status(0).load_factor.unwrap();
-    assert!((after * 4.0 - factor).abs() < 1e-9, "the same intervals over four times the period: {factor} {after}");
+    assert!(
+        (after * 4.0 - factor).abs() < 1e-9,
+        "the same intervals over four times the period: {factor} {after}"
+    );
     circle.drive(secs(30));
     let begin = circle.now;
     circle.drive(secs(40));
@@ -116,5 +119,118 @@ fn an_amended_charter_changes_the_times_of_a_running_handoff() {
         circle.command(2, Command::Slept { asleep: secs(20), fresh_secret: [9; 32] });
         circle.drive(millis(100));
         assert_eq!(dropped(&circle, 2), drops, "with slots of {slot:?}");
+    }
+}
+
+// --- the certificate --------------------------------------------------------------------------------------------
+
+const DAY_S: u64 = 86_400;
+
+/// A circle in which the certificate of member 2 ends in so many days, and member 0 has the authority's key.
+fn with_days_left(days: u64) -> Circle {
+    let mut circle = Circle::of(4);
+    let seed = circle.members[2].seed;
+    circle.members[2].certificate =
+        circle.issue(2, seed, WALL_START_S - 300 * DAY_S, WALL_START_S + days * DAY_S);
+    circle.restart(2);
+    circle.introduce_all();
+    circle.command(0, Command::Found);
+    circle
+}
+
+/// Time goes by, and member 0 does what the process of a member with the authority's key does.
+fn drive_with_authority(circle: &mut Circle, span: Duration) -> Vec<Packet> {
+    let (end, mut sent) = (circle.now + span, Vec::new());
+    while circle.now < end {
+        let seen = circle.members[0].events.len();
+        circle.drive(millis(100));
+        let news = circle.members[0].events[seen..].to_vec();
+        for (_, event) in news {
+            let Event::Renew { member, nonce, address } = event else { continue };
+            let seed = circle.members[2].seed;
+            let certificate = circle.issue(2, seed, WALL_START_S, WALL_START_S + 365 * DAY_S);
+            sent.extend(circle.command(0, Command::Renewed { to: address, member, nonce, certificate }));
+        }
+    }
+    sent
+}
+
+#[test]
+fn a_certificate_that_ends_soon_is_renewed_and_all_get_to_know_it() {
+    let mut circle = with_days_left(29);
+    let sent = drive_with_authority(&mut circle, secs(40));
+    let question = circle.last(Kind::Renew);
+    assert!(!sent.is_empty() && sent.iter().all(|answer| answer.bytes.len() <= question.bytes.len()), "P10");
+    let answers =
+        circle.log.iter().filter(|packet| packet.receiver == Some(2) && packet.kind() == Kind::Renewed);
+    assert!(answers.clone().all(|packet| packet.sender == 0), "who has no key is silent");
+    circle.drive(secs(60));
+    let until_s = WALL_START_S + 365 * DAY_S;
+    assert_eq!(circle.count_events(2, |event| *event == Event::Renewed { until_s }), 1);
+    let certificate = circle.status(2).certificate;
+    assert_eq!((certificate.serial, certificate.not_after_s), (3, until_s));
+    for member in [0, 1, 3] {
+        let known = circle.node(member).directory().get(circle.id(2)).unwrap();
+        assert_eq!(known.entry().certificate, certificate, "at member {member}");
+    }
+    let asked = circle.sent(Kind::Renew).len();
+    circle.drive(secs(60));
+    assert_eq!(circle.sent(Kind::Renew).len(), asked, "it is content");
+    assert!(circle.slots(2) > 20 && circle.tokens_alive() == 1);
+}
+
+#[test]
+fn a_certificate_that_is_good_for_long_is_not_asked_for() {
+    let mut circle = with_days_left(31);
+    circle.drive(secs(120));
+    assert!(circle.sent(Kind::Renew).is_empty());
+}
+
+#[test]
+fn a_certificate_of_another_key_an_older_one_and_one_that_nobody_signed_are_not_taken() {
+    let mut circle = with_days_left(29);
+    let own = circle.status(2).certificate;
+    let seed = circle.members[2].seed;
+    let mut forged = circle.issue(2, seed, WALL_START_S, WALL_START_S + 365 * DAY_S);
+    forged.not_after_s += 1;
+    let of_another = circle.issue(2, circle.members[1].seed, WALL_START_S, WALL_START_S + 365 * DAY_S);
+    let older = circle.issue(2, seed, WALL_START_S, WALL_START_S + 28 * DAY_S);
+    for certificate in [forged, of_another, older] {
+        circle.command(2, Command::Certificate { certificate });
+        assert_eq!(circle.status(2).certificate, own);
+    }
+}
+
+#[test]
+fn a_renewal_that_nobody_asked_for_and_a_short_question_have_no_effect() {
+    let mut circle = with_days_left(29);
+    circle.drive(secs(10));
+    let own = circle.status(2).certificate;
+    let certificate = circle.issue(2, circle.members[2].seed, WALL_START_S, WALL_START_S + 365 * DAY_S);
+    let answer = circle.write(0, circle.id(2), Body::Renewed { certificate }, false, 0);
+    assert!(circle.inject(2, &answer, circle.address(0)).is_empty());
+    assert_eq!(circle.status(2).certificate, own);
+    let short = circle.write(2, circle.id(1), Body::Renew, true, 0);
+    let asked = |event: &Event| matches!(event, Event::Renew { .. });
+    let before = circle.count_events(1, asked);
+    circle.inject(1, &short, elsewhere(1));
+    assert_eq!(circle.count_events(1, asked), before, "its answer would be longer");
+}
+
+// --- cooling ----------------------------------------------------------------------------------------------------
+
+#[test]
+fn twenty_hops_take_less_than_a_second_from_a_rest() {
+    let mut circle = Circle::running(4);
+    let holder = (0..4).find(|member| circle.node(*member).token().is_some()).unwrap();
+    circle.command(holder, Command::Cool { span: secs(600) });
+    let begin = circle.now;
+    let hops = circle.arrivals().len() + 20;
+    assert!(circle.drive_until(secs(300), |circle| circle.arrivals().len() >= hops));
+    let elapsed = circle.now.since(begin);
+    for member in 0..4 {
+        let left = circle.status(member).cooling_for;
+        let lost = secs(600).saturating_sub(elapsed).saturating_sub(left);
+        assert!(lost < secs(1), "{lost:?} are lost at member {member} of {left:?}");
     }
 }

@@ -305,7 +305,8 @@ fn whatever_is_recorded_and_said_again_later_gets_no_answer_and_changes_nothing(
     let (mut circle, recorded) = recordings();
     let kinds: BTreeSet<Kind> = recorded.iter().map(Packet::kind).collect();
     for kind in Kind::ALL {
-        let is_said = !matches!(kind, Kind::Leave | Kind::Enrol | Kind::Enrolled);
+        let is_said =
+            !matches!(kind, Kind::Leave | Kind::Enrol | Kind::Enrolled | Kind::Renew | Kind::Renewed);
         assert_eq!(kinds.contains(&kind), is_said, "{}", kind.name());
     }
     // Long enough that no Commit is repeated and no nonce believed any more.
@@ -324,14 +325,17 @@ fn whatever_is_recorded_and_said_again_later_gets_no_answer_and_changes_nothing(
 fn a_dead_member_does_not_look_alive_because_of_what_was_recorded_of_it() {
     let (mut circle, recorded) = recordings();
     let recorded: Vec<Packet> = recorded.into_iter().filter(|packet| packet.sender == 1).collect();
-    let more: Vec<Packet> = circle.log.iter().rev().filter(|packet| packet.sender == 1).take(60).cloned().collect();
+    let more: Vec<Packet> =
+        circle.log.iter().rev().filter(|packet| packet.sender == 1).take(60).cloned().collect();
     circle.crash(1);
     // Held back at the crash, so that nobody has heard the last ones either.
     let id = circle.id(1);
     let is_suspected = |circle: &Circle, member: usize| {
         circle.node(member).directory().get(id).is_none_or(stroll::proto::directory::Known::is_suspected)
     };
-    assert!(circle.drive_until(secs(300), |circle| [0, 2, 3].iter().all(|member| is_suspected(circle, *member))));
+    assert!(
+        circle.drive_until(secs(300), |circle| [0, 2, 3].iter().all(|member| is_suspected(circle, *member)))
+    );
     for packet in recorded.iter().chain(&more) {
         let Some(receiver) = packet.receiver.filter(|receiver| *receiver != 1) else { continue };
         circle.inject(receiver, &packet.bytes, packet.from);

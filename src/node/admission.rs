@@ -63,6 +63,7 @@ impl Node {
             | Kind::Report
             | Kind::Holding
             | Kind::Passed
+            | Kind::Renewed
             | Kind::Release => self.buckets.allow_answer(now),
             _ => self.buckets.allow_question(from, now),
         };
@@ -92,8 +93,8 @@ impl Node {
             Kind::Ack => handoff::Message::Ack(header.nonce),
             Kind::Commit => handoff::Message::Commit(header.nonce),
             Kind::EarlyStop => handoff::Message::EarlyStop(header.nonce),
-            Kind::Scout | Kind::Check => return self.is_new_question(header),
-            Kind::Report | Kind::Holding | Kind::Passed => {
+            Kind::Scout | Kind::Check | Kind::Renew => return self.is_new_question(header),
+            Kind::Report | Kind::Holding | Kind::Passed | Kind::Renewed => {
                 return self.asked.iter().any(|asked| asked.is_answered_by(header));
             }
             Kind::Release => {

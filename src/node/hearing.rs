@@ -70,15 +70,7 @@ impl Node {
                 self.share_versions(from, charter_version, bans_version, now);
                 self.to_agent.push_back(say(agent::Message::Scout { hearsay }));
             }
-            Body::Report {
-                hearsay,
-                waited,
-                has_work,
-                charter_version,
-                bans_version,
-                wall_ms,
-                entries,
-            } => {
+            Body::Report { hearsay, waited, has_work, charter_version, bans_version, wall_ms, entries } => {
                 self.directory.saw_clock(from, self.clock_offset_ms(wall_ms, round_trip, now));
                 self.learn_all(entries, now);
                 self.share_versions(from, charter_version, bans_version, now);
@@ -95,6 +87,8 @@ impl Node {
                 let event = Event::Enrol { member: from, key, invitation, mac, address };
                 self.outputs.push_back(Output::Event(event));
             }
+            Body::Renew => self.on_renew(self.question, now),
+            Body::Renewed { certificate } => self.take_certificate(certificate, now),
             // An answer to somebody who was not a member when it asked: nothing that a node asks for.
             Body::Enrolled { .. } => {}
         }
@@ -173,7 +167,9 @@ impl Node {
     /// Who is no longer a member stops at once, whatever it holds. Who is not one *yet* has a clock that is behind, as a
     /// computer without a battery has after its start, and waits for that to be set.
     pub(super) fn expel_myself_if_banned(&mut self, now: Time) {
-        if matches!(self.own_validity(now), Ok(()) | Err(Refusal::NotYetValid)) || self.leaving == Leaving::Gone {
+        if matches!(self.own_validity(now), Ok(()) | Err(Refusal::NotYetValid))
+            || self.leaving == Leaving::Gone
+        {
             return;
         }
         self.end_pull();

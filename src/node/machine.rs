@@ -124,6 +124,8 @@ pub struct Node {
     pub(super) cool_until: Time,
     pub(super) leaving: Leaving,
     pub(super) tidy_at: Time,
+    /// When members are asked again for a certificate that ends soon.
+    pub(super) renew_at: Time,
     pub(super) counters: Counters,
     pub(super) to_agent: VecDeque<agent::Input>,
     pub(super) to_handoff: VecDeque<handoff::Input>,
@@ -172,6 +174,7 @@ impl Node {
             cool_until: now,
             leaving: Leaving::No,
             tidy_at: now + TIDY_EVERY,
+            renew_at: now,
             counters: Counters::default(),
             to_agent: VecDeque::new(),
             to_handoff: VecDeque::new(),
@@ -286,6 +289,10 @@ impl Node {
             Command::Charter { charter } => self.on_charter(charter),
             Command::Bans { bans } => self.on_bans(bans, now),
             Command::Welcome { to, member, certificate } => self.send_welcome(to, member, certificate),
+            Command::Renewed { to, member, nonce, certificate } => {
+                self.send_renewed(to, member, nonce, certificate);
+            }
+            Command::Certificate { certificate } => self.take_certificate(certificate, now),
             Command::Leave => {
                 self.leaving = Leaving::Draining;
                 self.tell_work(now);
@@ -397,6 +404,7 @@ impl Node {
         if self.directory.is_empty() && self.asked.is_empty() {
             self.greet_again(now);
         }
+        self.renew_when_due(now);
         if now >= self.tidy_at {
             self.tidy_at = now + TIDY_EVERY;
             self.keep_in_touch(now);

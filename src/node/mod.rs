@@ -23,6 +23,7 @@ mod freshness;
 mod hearing;
 mod machine;
 mod nouns;
+mod renewal;
 mod speech;
 mod status;
 mod translation;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::base::{MemberId, Session, Time, TokenId};
+use crate::base::{MemberId, Nonce, Session, Time, TokenId};
 use crate::proto::{agent, directory, handoff};
 use crate::trust::{GateKey, PrivateKey, Roll};
 use crate::wire::records::{Bans, Certificate, Charter, Entry, PublicKey};
@@ -120,6 +120,22 @@ pub enum Command {
         /// Its certificate.
         certificate: Certificate,
     },
+    /// The answer to [`Event::Renew`].
+    Renewed {
+        /// Where the member is.
+        to: SocketAddr,
+        /// Who it is.
+        member: MemberId,
+        /// Of its question.
+        nonce: Nonce,
+        /// Its new certificate.
+        certificate: Certificate,
+    },
+    /// A new certificate of this member itself: it is checked like any other.
+    Certificate {
+        /// The certificate.
+        certificate: Certificate,
+    },
     /// Hand the token over and go.
     Leave,
 }
@@ -188,6 +204,20 @@ pub enum Event {
         mac: [u8; 16],
         /// Where the answer goes.
         address: SocketAddr,
+    },
+    /// A member's certificate ends soon, and it asks for another one.
+    Renew {
+        /// Who.
+        member: MemberId,
+        /// Of the question.
+        nonce: Nonce,
+        /// Where the answer goes.
+        address: SocketAddr,
+    },
+    /// This member has a new certificate: [`Status::certificate`](super::Status::certificate), to be saved.
+    Renewed {
+        /// Until when it is good, in seconds since 1970.
+        until_s: u64,
     },
     /// This member was banned, or its certificate has expired.
     Expelled,

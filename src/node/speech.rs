@@ -115,7 +115,7 @@ impl Node {
     }
 
     /// The nonce of a new question, whose answer is waited for.
-    fn ask(&mut self, kind: Kind, member: MemberId, now: Time) -> Nonce {
+    pub(super) fn ask(&mut self, kind: Kind, member: MemberId, now: Time) -> Nonce {
         let nonce = Nonce::of_question(self.next_sequence(), self.rng.next_u64());
         if self.asked.len() >= ASKED_LIMIT {
             self.asked.remove(0);
@@ -192,7 +192,7 @@ impl Node {
         entries
     }
 
-    fn header(
+    pub(super) fn header(
         &self,
         kind: Kind,
         receiver: MemberId,
@@ -205,7 +205,7 @@ impl Node {
 
     /// An answer goes back to where the question came from, and is cut to its length: what cannot be cut so far is not
     /// said. Anything else goes to the address that the member signed.
-    fn send(&mut self, to: MemberId, mut datagram: Datagram) {
+    pub(super) fn send(&mut self, to: MemberId, mut datagram: Datagram) {
         let question = self.question.filter(|question| question.from == to);
         let limit = question.map_or(DATAGRAM_LIMIT, |question| question.len);
         cut_to(&mut datagram, limit);
@@ -224,7 +224,7 @@ impl Node {
         }
     }
 
-    fn send_to(&mut self, to: SocketAddr, datagram: &Datagram) {
+    pub(super) fn send_to(&mut self, to: SocketAddr, datagram: &Datagram) {
         let key = &self.identity.key;
         if let Some(bytes) = datagram.encode(self.identity.gate.as_bytes(), |bytes| key.sign(bytes)) {
             self.counters.sent += 1;

@@ -69,11 +69,15 @@ pub enum Kind {
     Enrol = 14,
     /// The answer: you are one.
     Enrolled = 15,
+    /// A member whose certificate ends soon asks for another one.
+    Renew = 16,
+    /// The answer: here it is.
+    Renewed = 17,
 }
 
 impl Kind {
     /// All kinds, in the order of their bytes, which begin with 1.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Move,
         Self::Ack,
         Self::Commit,
@@ -89,6 +93,8 @@ impl Kind {
         Self::Bans,
         Self::Enrol,
         Self::Enrolled,
+        Self::Renew,
+        Self::Renewed,
     ];
 
     pub(super) fn from_byte(byte: u8) -> Option<Self> {
@@ -114,6 +120,8 @@ impl Kind {
             Self::Bans => "bans",
             Self::Enrol => "enrol",
             Self::Enrolled => "enrolled",
+            Self::Renew => "renew",
+            Self::Renewed => "renewed",
         }
     }
 
@@ -142,7 +150,7 @@ impl Kind {
     /// Whether it is a question with a number: its nonce begins with one that is higher than those of all questions that
     /// its sender asked before, so that a recorded one is known for what it is.
     pub const fn is_numbered(self) -> bool {
-        matches!(self, Self::Scout | Self::Check)
+        matches!(self, Self::Scout | Self::Check | Self::Renew)
     }
 
     /// The numbered question to which it is an answer, with that question's nonce.
@@ -150,6 +158,7 @@ impl Kind {
         match self {
             Self::Report => Some(Self::Scout),
             Self::Holding | Self::Passed => Some(Self::Check),
+            Self::Renewed => Some(Self::Renew),
             _ => None,
         }
     }
@@ -161,7 +170,7 @@ impl Kind {
 
     /// Whether it is a question whose answer may be longer than what it has to say, and which is padded therefore.
     pub const fn may_be_padded(self) -> bool {
-        matches!(self, Self::Move | Self::Scout | Self::Enrol)
+        matches!(self, Self::Move | Self::Scout | Self::Enrol | Self::Renew)
     }
 }
 
@@ -277,7 +286,7 @@ mod tests {
             assert_eq!(Kind::from_byte(byte), Some(kind));
         }
         assert_eq!(Kind::from_byte(0), None);
-        assert!((16..=255).all(|byte| Kind::from_byte(byte).is_none()));
+        assert!((18..=255).all(|byte| Kind::from_byte(byte).is_none()));
     }
 
     #[test]
@@ -298,7 +307,7 @@ mod tests {
     fn only_questions_may_be_padded() {
         let padded: Vec<_> =
             Kind::ALL.into_iter().filter(|&kind| Flags::from_bits(2, kind).is_some()).collect();
-        assert_eq!(padded, [Kind::Move, Kind::Scout, Kind::Enrol]);
+        assert_eq!(padded, [Kind::Move, Kind::Scout, Kind::Enrol, Kind::Renew]);
     }
 
     #[test]

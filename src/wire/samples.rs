@@ -119,6 +119,8 @@ pub(super) fn longest_body(kind: Kind) -> Body {
         Kind::Bans => Body::Bans(longest_bans()),
         Kind::Enrol => Body::Enrol { key: SENDER_KEY, invitation: [1; 8], mac: [2; 16] },
         Kind::Enrolled => Body::Enrolled { certificate: longest_certificate(9), charter: longest_charter() },
+        Kind::Renew => Body::Renew,
+        Kind::Renewed => Body::Renewed { certificate: longest_certificate(9) },
     }
 }
 
@@ -285,15 +287,7 @@ fn any_scout() -> impl Strategy<Value = Body> {
 fn any_report() -> impl Strategy<Value = Body> {
     (any_hearsay(), any::<(u64, u32, u32)>(), option::of(any_millis()), any::<bool>(), any_entries())
         .prop_map(|(hearsay, (wall_ms, charter_version, bans_version), waited, has_work, entries)| {
-            Body::Report {
-                hearsay,
-                waited,
-                has_work,
-                charter_version,
-                bans_version,
-                wall_ms,
-                entries,
-            }
+            Body::Report { hearsay, waited, has_work, charter_version, bans_version, wall_ms, entries }
         })
 }
 
@@ -315,6 +309,7 @@ fn any_body() -> impl Strategy<Value = (Body, PublicKey)> {
         Body::Check,
         Body::Holding,
         Body::Passed,
+        Body::Renew,
         Body::Leave { sequence: 7 },
     ];
     let body = prop_oneof![
@@ -325,6 +320,7 @@ fn any_body() -> impl Strategy<Value = (Body, PublicKey)> {
         2 => any_report(),
         1 => any_charter().prop_map(Body::Charter),
         1 => any_bans().prop_map(Body::Bans),
+        1 => any_certificate().prop_map(|certificate| Body::Renewed { certificate }),
         1 => (any_certificate(), any_charter())
             .prop_map(|(certificate, charter)| Body::Enrolled { certificate, charter }),
         1 => (any_bytes(), any_bytes(), any_bytes())

@@ -63,12 +63,7 @@ impl Circle {
             Body::Ack { entries: entries.clone() },
             Body::Commit { age: secs(1), cool: Duration::ZERO, entries: entries.clone() },
             Body::EarlyStop,
-            Body::Scout {
-                hearsay: [None; 2],
-                charter_version: 1,
-                bans_version: 0,
-                entries: entries.clone(),
-            },
+            Body::Scout { hearsay: [None; 2], charter_version: 1, bans_version: 0, entries: entries.clone() },
             Body::Report {
                 hearsay: [None; 2],
                 waited: None,
@@ -90,6 +85,8 @@ impl Circle {
                 certificate: self.members[from].certificate.clone(),
                 charter: self.charter.clone(),
             },
+            Body::Renew,
+            Body::Renewed { certificate: self.members[from].certificate.clone() },
         ]
     }
 }
