@@ -413,3 +413,28 @@ fn with_several_circles_the_commands_want_to_know_which() {
         .stdout(contains("virgo"));
     lab.run(&["circle", "show", "--circle", "orion"]).code(2).stderr(contains("there are lyra, virgo"));
 }
+
+#[test]
+fn changes_made_at_once_each_get_a_version_of_their_own() {
+    let lab = Lab::founder();
+    let amended = std::thread::scope(|scope| {
+        let one = |capacity: u32| {
+            let lab = &lab;
+            scope.spawn(move || lab.stdout(&["circle", "amend", "--capacity", &capacity.to_string()]))
+        };
+        let all: Vec<_> = (10..18).map(one).collect();
+        all.into_iter().map(|one| one.join().expect("it succeeds")).count()
+    });
+    assert_eq!((amended, &lab.show()["charter"]["version"]), (8, &9.into()), "no change was lost");
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_said_once() {
+    let lab = Lab::founder();
+    fs::write(lab.root().join("virgo/charter"), "nonsense\n").expect("it can be written");
+    let said = text(&lab.run(&["circle", "show"]).failure().get_output().stderr);
+    assert!(said.contains("charter"), "{said}");
+    let reason = stroll::trust::TextError::Damaged.to_string();
+    let last = said.trim_end().rsplit(": ").next().expect("a reason").to_owned();
+    assert_eq!(said.matches(&last).count(), 1, "{said} ({reason})");
+}

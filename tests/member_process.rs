@@ -7,9 +7,12 @@
 mod lab;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lab::{Lab, QUICK, circle, join};
+use serde_json::Value;
 
 #[test]
 fn three_commands_make_a_circle_of_two_and_both_are_served() {
@@ -156,4 +159,119 @@ fn without_a_running_member_status_says_how_to_start_it() {
     let output = lab.output(&["status"]);
     assert_eq!(output.status.code(), Some(13));
     assert!(String::from_utf8_lossy(&output.stderr).contains("stroll run"));
+}
+
+#[test]
+fn watching_shows_it_again_and_again_until_interrupted() {
+    let folder = tempfile::tempdir().unwrap();
+    let labs = circle(folder.path(), 1, QUICK);
+    let mut command = labs[0].stroll(&["status", "--watch"]);
+    let mut watch = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut screens = 0;
+    for _ in 0..100 {
+        let line = lines.next().expect("it goes on").unwrap();
+        assert!(!line.contains('\x1b'), "this is no terminal: {line}");
+        screens += usize::from(line.starts_with("circle virgo: "));
+        if screens == 2 {
+            break;
+        }
+    }
+    assert_eq!(screens, 2);
+    assert!(Command::new("kill").args(["-s", "INT", &watch.id().to_string()]).status().unwrap().success());
+    // What it still has to say must find a reader.
+    assert!(lines.by_ref().count() < 100);
+    assert_eq!(watch.wait().unwrap().code(), Some(0));
+}
+
+fn listed(lab: &Lab) -> Vec<Value> {
+    let lines = lab.succeeds(&["circle", "members", "--json"]);
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn find<'a>(rows: &'a [Value], name: &str) -> &'a Value {
+    rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("{name} in {rows:?}"))
+}
+
+#[test]
+fn the_members_are_those_that_the_running_member_knows_and_then_the_ledgers() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut labs = circle(folder.path(), 2, QUICK);
+    labs[0].succeeds(&["circle", "invite", "lab-9"]);
+    let founder = labs[0].status().unwrap()["name"].as_str().unwrap().to_owned();
+    for lab in &labs {
+        lab.wait_until("heard the other", |lab| {
+            listed(lab).iter().filter(|row| row["state"] == "alive").count() == 2
+        });
+    }
+    let rows = listed(&labs[1]);
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    let (own, other) = (find(&rows, "lab-1"), find(&rows, &founder));
+    assert_eq!((&own["is_own"], &other["is_own"]), (&true.into(), &false.into()));
+    assert_eq!((&other["address"], &other["source"]), (&labs[0].listen().into(), &"directory".into()));
+    assert!(other["heard_s"].is_f64() && other["until_s"].is_u64() && other["id"].is_string(), "{other}");
+    let rows = listed(&labs[0]);
+    assert_eq!(
+        (&find(&rows, "lab-1")["serial"], &find(&rows, "lab-9")["state"]),
+        (&2.into(), &"invited".into())
+    );
+    let said = labs[0].output(&["circle", "members"]);
+    assert!(String::from_utf8_lossy(&said.stderr).contains("Whom the running member of virgo knows"));
+    labs[0].succeeds(&["circle", "ban", "lab-1"]);
+    labs[0].wait_until("shows the ban", |lab| find(&listed(lab), "lab-1")["state"] == "banned");
+    labs[0].kill();
+    let rows = listed(&labs[0]);
+    assert_eq!(
+        (&find(&rows, &founder)["state"], &find(&rows, &founder)["source"]),
+        (&"valid".into(), &"ledger".into())
+    );
+    let said = labs[0].output(&["circle", "members"]);
+    assert!(String::from_utf8_lossy(&said.stderr).contains("the authority's ledger"));
+}
+
+#[test]
+fn an_address_is_a_host_and_a_port_for_run_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut labs = circle(folder.path(), 1, QUICK);
+    labs[0].kill();
+    let wrong = labs[0].output(&["run", "--address", "no host:7433"]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", String::from_utf8_lossy(&wrong.stderr));
+    let named = format!("localhost:{}", labs[0].local.port());
+    let log = fs::File::create(&labs[0].log).unwrap();
+    let mut command = labs[0].stroll(&["run", "--address", &named]);
+    labs[0].process = Some(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
+    labs[0].wait_until("runs", |lab| lab.status().is_some());
+}
+
+#[test]
+fn a_certificate_that_ends_soon_is_renewed_by_the_founders_member_and_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let founder = circle(folder.path(), 1, QUICK).remove(0);
+    let mut lab = Lab::new(folder.path(), "lab-1");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let request = file("lab-1.req", &lab.succeeds(&["join", "--request", "virgo", "--member", "lab-1"]));
+    let signed = founder.succeeds(&["circle", "sign", &request, "--valid", "6s"]);
+    lab.succeeds(&["join", &file("lab-1.crt", &signed), "--listen", &lab.listen()]);
+    let certificate = lab.home.join("virgo/certificate");
+    let first = fs::read_to_string(&certificate).unwrap();
+    let shown =
+        |lab: &Lab| -> Value { serde_json::from_str(&lab.succeeds(&["circle", "show", "--json"])).unwrap() };
+    let before = shown(&lab);
+    lab.run();
+    lab.wait_until("saved a new certificate", |_| fs::read_to_string(&certificate).unwrap() != first);
+    let after = shown(&lab);
+    assert_eq!(
+        (&after["member"]["serial"], &after["member"]["name"]),
+        (&before["member"]["serial"], &"lab-1".into())
+    );
+    assert!(after["member"]["not_after_s"].as_u64() > before["member"]["not_after_s"].as_u64());
+    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&certificate).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let status = lab.status().unwrap();
+    assert_eq!(status["expires_in_days"], 0, "that is soon, and said");
+    assert!(lab.succeeds(&["status"]).contains("0 days are left"));
 }

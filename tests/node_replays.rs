@@ -7,8 +7,8 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::datagrams::GATE;
-use common::{Circle, Fate, Packet, elsewhere, millis, secs};
+use common::datagrams::{GATE, forge};
+use common::{Circle, DELAY, Fate, Packet, elsewhere, millis, secs};
 use stroll::base::CircleId;
 use stroll::node::{Command, Event};
 use stroll::proto::agent;
@@ -256,6 +256,165 @@ fn a_replayed_goodbye_does_not_make_the_circle_forget_a_member_that_came_back() 
     }
     circle.drive(secs(20));
     assert!([0, 2, 3].iter().all(|member| circle.knows(*member, 1)));
+}
+
+/// Everything in which a recording could leave a trace.
+fn traces(circle: &Circle, member: usize) -> String {
+    let status = circle.status(member);
+    let others: Vec<_> = status
+        .members
+        .iter()
+        .map(|other| (other.member, other.address, other.is_suspected, other.heard_ago.is_some()))
+        .collect();
+    let versions = (status.charter_version, status.bans_version);
+    format!("{:?} {versions:?} {others:?}", status.token)
+}
+
+/// One datagram of every kind that a circle says, delivered once, from or about member 1.
+fn recordings() -> (Circle, Vec<Packet>) {
+    let mut circle = Circle::running(4);
+    let mut found: Vec<Packet> = Vec::new();
+    // Releases get lost for a while, so that there are checks; the answers are "passed" and, in a long slot, "holding".
+    let charter = circle.authority.sign_charter(Charter { version: 2, ..circle.charter.clone() });
+    circle.command(0, Command::Charter { charter });
+    let bans = circle.bans(1, &[90]);
+    circle.command(0, Command::Bans { bans });
+    circle.set_network(|packet| match packet.kind() {
+        Kind::Release | Kind::Scout | Kind::Report if packet.number % 3 > 0 => Fate::Drop,
+        _ => Fate::Deliver,
+    });
+    for stop_after in [millis(5), millis(1500)] {
+        for member in 0..4 {
+            circle.members[member].stop_after = stop_after;
+        }
+        circle.drive(secs(120));
+    }
+    circle.heal();
+    circle.drive(secs(20));
+    for packet in circle.log.iter().rev() {
+        let is_new = |other: &Packet| (other.kind(), other.receiver) != (packet.kind(), packet.receiver);
+        if packet.receiver.is_some() && found.iter().all(is_new) {
+            found.push(packet.clone());
+        }
+    }
+    (circle, found)
+}
+
+#[test]
+fn whatever_is_recorded_and_said_again_later_gets_no_answer_and_changes_nothing() {
+    let (mut circle, recorded) = recordings();
+    let kinds: BTreeSet<Kind> = recorded.iter().map(Packet::kind).collect();
+    for kind in Kind::ALL {
+        let is_said =
+            !matches!(kind, Kind::Leave | Kind::Enrol | Kind::Enrolled | Kind::Renew | Kind::Renewed);
+        assert_eq!(kinds.contains(&kind), is_said, "{}", kind.name());
+    }
+    // Long enough that no Commit is repeated and no nonce believed any more.
+    circle.drive(secs(120));
+    for packet in recorded {
+        let receiver = packet.receiver.unwrap();
+        let before = traces(&circle, receiver);
+        let sent = circle.inject(receiver, &packet.bytes, elsewhere(5));
+        let kind = packet.kind().name();
+        assert!(sent.is_empty(), "an old {kind} is answered: {sent:?}");
+        assert_eq!(traces(&circle, receiver), before, "an old {kind}");
+    }
+}
+
+#[test]
+fn a_dead_member_does_not_look_alive_because_of_what_was_recorded_of_it() {
+    let (mut circle, recorded) = recordings();
+    let recorded: Vec<Packet> = recorded.into_iter().filter(|packet| packet.sender == 1).collect();
+    let more: Vec<Packet> =
+        circle.log.iter().rev().filter(|packet| packet.sender == 1).take(60).cloned().collect();
+    circle.crash(1);
+    // Held back at the crash, so that nobody has heard the last ones either.
+    let id = circle.id(1);
+    let is_suspected = |circle: &Circle, member: usize| {
+        circle.node(member).directory().get(id).is_none_or(stroll::proto::directory::Known::is_suspected)
+    };
+    assert!(
+        circle.drive_until(secs(300), |circle| [0, 2, 3].iter().all(|member| is_suspected(circle, *member)))
+    );
+    for packet in recorded.iter().chain(&more) {
+        let Some(receiver) = packet.receiver.filter(|receiver| *receiver != 1) else { continue };
+        circle.inject(receiver, &packet.bytes, packet.from);
+        assert!(is_suspected(&circle, receiver), "an old {} brings it back", packet.kind().name());
+    }
+}
+
+#[test]
+fn a_question_that_was_kept_from_its_receiver_makes_nobody_look_alive() {
+    // It is new to the receiver, so it is answered; but that it was asked just now, nothing shows.
+    let mut circle = Circle::running_with_token_at(4, 1);
+    circle.set_network(|packet| match packet.kind() {
+        Kind::Scout if packet.sender == 1 => Fate::Hold,
+        _ => Fate::Deliver,
+    });
+    circle.drive(secs(12));
+    let kept = circle.held.clone();
+    circle.crash(1);
+    circle.heal();
+    let id = circle.id(1);
+    let packet = kept.into_iter().rev().find(|packet| packet.receiver == Some(0)).unwrap();
+    let is_suspected = |circle: &Circle| circle.node(0).directory().get(id).unwrap().is_suspected();
+    assert!(circle.drive_until(secs(300), is_suspected));
+    assert_eq!(circle.inject(0, &packet.bytes, packet.from).len(), 1);
+    assert!(is_suspected(&circle));
+    assert!(circle.inject(0, &packet.bytes, packet.from).is_empty(), "once");
+}
+
+#[test]
+fn a_replayed_holding_does_not_prolong_custody() {
+    let lost_for = |is_replayed: bool| {
+        let mut circle = Circle::running(4);
+        for member in 0..4 {
+            circle.members[member].stop_after = millis(2500);
+        }
+        let holding = drive_to(&mut circle, Kind::Holding);
+        let (custodian, holder) = (holding.receiver.unwrap(), holding.sender);
+        circle.drive(DELAY * 2);
+        circle.crash(holder);
+        let crashed_at = circle.now;
+        while circle.regenerations().is_empty() && circle.now.since(crashed_at) < secs(60) {
+            circle.drive(millis(100));
+            if is_replayed {
+                circle.inject(custodian, &holding.bytes, holding.from);
+            }
+        }
+        circle.now.since(crashed_at)
+    };
+    let (plain, replayed) = (lost_for(false), lost_for(true));
+    assert!(plain < secs(6), "{plain:?}");
+    assert_eq!(replayed, plain);
+}
+
+#[test]
+fn a_flood_of_questions_does_not_keep_a_release_out() {
+    let mut circle = Circle::running(4);
+    let commit = drive_to(&mut circle, Kind::Commit);
+    let (giver, taker) = (commit.sender, commit.receiver.unwrap());
+    let check = circle.bodies(taker).into_iter().find(|body| body.kind() == Kind::Check).unwrap();
+    let check = forge(&circle.write(taker, circle.id(giver), check, false, 0), |bytes| {
+        *bytes.last_mut().unwrap() ^= 1;
+    });
+    // Otherwise the next holder's Scout tells the giver as well.
+    circle.set_network(move |packet| match packet.kind() {
+        Kind::Scout | Kind::Report if packet.receiver == Some(giver) => Fate::Drop,
+        _ => Fate::Deliver,
+    });
+    // From the very address from which the Release will come: that source's budget is empty all the time.
+    let begin = circle.now;
+    while circle.now.since(begin) < millis(1800) {
+        circle.drive(millis(1));
+        for _ in 0..3 {
+            circle.inject(giver, &check, circle.address(taker));
+        }
+    }
+    assert!(circle.rejected(giver, "too_many") > 1000, "or this shows nothing");
+    let sent = circle.sent_since(begin);
+    assert!(sent.iter().any(|packet| packet.is(Kind::Release, taker, giver)));
+    assert!(!sent.iter().any(|packet| packet.is(Kind::Check, giver, taker)), "the Release was not heard");
 }
 
 // --- addresses and amplification --------------------------------------------------------------------------------

@@ -93,8 +93,8 @@ impl fmt::Display for Session {
     }
 }
 
-/// What a taker makes for one handoff, and only this run of it could have made. 16 bytes: the second of the taker's clock
-/// at which it was issued, and a tag.
+/// What a taker makes for one handoff, and only this run of it could have made: the second of the taker's clock at which
+/// it was issued, and a tag. Or what a question bears and its answer repeats: the question's number, and chance. 16 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nonce([u8; 16]);
 
@@ -102,6 +102,16 @@ impl Nonce {
     /// The nonce with these bytes.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
+    }
+
+    /// The nonce of a question with this number. The rest is chance, so that nobody can answer what it was not asked.
+    pub fn of_question(sequence: u64, chance: u64) -> Self {
+        Self(((u128::from(sequence) << 64) | u128::from(chance)).to_be_bytes())
+    }
+
+    /// The number in the nonce of a question.
+    pub fn sequence(&self) -> u64 {
+        u64::try_from(u128::from_be_bytes(self.0) >> 64).unwrap_or(u64::MAX)
     }
 
     /// The nonce's bytes.

@@ -40,6 +40,16 @@ impl Time {
         self.0 as f64 / 1e9
     }
 
+    /// The wall clock at this point, in milliseconds since 1970, for whose clock this is what to add to the time.
+    pub const fn wall_ms(self, offset_ms: i64) -> i64 {
+        offset_ms.saturating_add(self.0 / 1_000_000)
+    }
+
+    /// The same in whole seconds; before 1970 there is nothing.
+    pub fn wall_s(self, offset_ms: i64) -> u64 {
+        u64::try_from(self.wall_ms(offset_ms) / 1000).unwrap_or(0)
+    }
+
     /// How long ago `earlier` was; zero if it is still to come.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -86,6 +96,14 @@ mod tests {
     fn a_point_before_the_origin_keeps_its_distance() {
         let long_ago = Time::from_secs(10) - Duration::from_secs(3600);
         assert_eq!(Time::from_secs(10).since(long_ago), Duration::from_secs(3600));
+    }
+
+    #[test]
+    fn the_wall_clock_is_the_time_and_an_offset() {
+        let now = Time::from_secs(5);
+        assert_eq!((now.wall_ms(1_999), now.wall_s(1_999)), (6_999, 6));
+        assert_eq!((now.wall_ms(-7_000), now.wall_s(-7_000)), (-2_000, 0));
+        assert_eq!(now.wall_ms(i64::MAX), i64::MAX);
     }
 
     #[test]

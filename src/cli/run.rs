@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use stroll::peer::{Member, Options};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::homes::{HomeArgs, load_address};
+use super::homes::{HomeArgs, load_address, resolve};
 use super::logging::{self, LogArgs};
 
 /// Be a member of a circle: take part in handing the token on.
@@ -27,8 +27,8 @@ pub(super) struct Args {
     listen: Option<SocketAddr>,
 
     /// Tell others this address, if it is not the one that is listened on (NAT, 0.0.0.0)
-    #[arg(long, value_name = "IP:PORT", env = "STROLL_ADDRESS")]
-    address: Option<SocketAddr>,
+    #[arg(long, value_name = "HOST:PORT", env = "STROLL_ADDRESS")]
+    address: Option<String>,
 
     #[command(flatten)]
     log: LogArgs,
@@ -40,9 +40,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     // The founder of a circle that nobody else knows yet brings its first token; everybody else waits for it.
     let found =
         home.load_authority()?.is_some() && home.load_directory()?.is_none_or(|known| known.is_empty());
-    let listen = home.load_credentials()?.listen;
-    let address = match args.address {
-        Some(address) => Some(address),
+    let listen = args.listen.map_or_else(|| home.load_credentials().map(|own| own.listen), Ok)?;
+    let address = match &args.address {
+        Some(text) => Some(resolve(text, listen)?),
         None => load_address(&home, listen)?,
     };
     let options = Options { hold: args.hold, listen: args.listen, address, found };

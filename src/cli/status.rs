@@ -5,8 +5,10 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use stroll::peer::{Client, MemberReport, SpanReport, StatusReport};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::homes::HomeArgs;
+use super::utc::format_utc;
 
 /// Show how the running member is: the token, waiting times, the other members.
 #[derive(Debug, clap::Args)]
@@ -30,13 +32,19 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let client = Client::new(home.path());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
+        if !args.watch {
+            return show(&client.status().await?, args);
+        }
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
         loop {
-            let status = client.status().await?;
-            show(&status, args)?;
-            if !args.watch {
-                return Ok(());
+            show(&client.status().await?, args)?;
+            // Being interrupted is how watching ends: no failure.
+            tokio::select! {
+                _ = interrupt.recv() => return Ok(()),
+                _ = terminate.recv() => return Ok(()),
+                () = tokio::time::sleep(WATCH_EVERY) => {}
             }
-            tokio::time::sleep(WATCH_EVERY).await;
         }
     })
 }
@@ -95,6 +103,13 @@ fn render(status: &StatusReport) -> String {
     let rejected: u64 = status.rejected.values().sum();
     let (sent, accepted) = (count("datagrams_sent"), count("datagrams_accepted"));
     let _ = writeln!(text, "datagrams: {sent} sent, {accepted} taken in, {rejected} dropped");
+    let until = format_utc(status.expires_s);
+    let _ = match status.expires_in_days {
+        None => writeln!(text, "certificate until {until}"),
+        Some(days) => {
+            writeln!(text, "certificate until {until}: {days} days are left, and it was not renewed yet")
+        }
+    };
     let _ = writeln!(text, "\n{} other members", status.members.len());
     let width = status.members.iter().map(|member| member.name.chars().count()).max().unwrap_or(0);
     for member in &status.members {

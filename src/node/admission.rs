@@ -6,7 +6,7 @@ use crate::base::{MemberId, Time};
 use crate::proto::handoff;
 use crate::trust::{self, Refusal};
 use crate::wire::records::Certificate;
-use crate::wire::{self, Body, Datagram, Envelope, Kind};
+use crate::wire::{self, Body, Datagram, Envelope, Header, Kind};
 
 use super::machine::{KEY_CACHE, Node};
 
@@ -56,7 +56,15 @@ impl Node {
             return Err(Rejection::Irrelevant);
         }
         let is_allowed = match header.kind {
-            Kind::Ack | Kind::Commit | Kind::EarlyStop | Kind::Report => self.buckets.allow_answer(now),
+            // What belongs to something that is under way, as was just seen.
+            Kind::Ack
+            | Kind::Commit
+            | Kind::EarlyStop
+            | Kind::Report
+            | Kind::Holding
+            | Kind::Passed
+            | Kind::Renewed
+            | Kind::Release => self.buckets.allow_answer(now),
             _ => self.buckets.allow_question(from, now),
         };
         if !is_allowed {
@@ -69,11 +77,15 @@ impl Node {
         if !trust::verify(self.identity.key.suite(), &key, &envelope.signed_bytes(), envelope.signature()) {
             return Err(Rejection::Signature);
         }
-        Ok(envelope.read()?)
+        let datagram = envelope.read()?;
+        if header.kind.is_numbered() {
+            self.last_questions.note(header.sender, header.nonce.sequence());
+        }
+        Ok(datagram)
     }
 
-    /// Whether the datagram fits something that is under way, by its header alone; a report also by its echo, which nobody
-    /// can guess: a flood of forged ones must not use up what is set aside for answers.
+    /// Whether the datagram fits something that is under way, by its header alone. Nobody can guess the nonce of an open
+    /// question, so a flood of forged answers does not use up what is set aside for them.
     fn is_relevant(&self, envelope: &Envelope<'_>, now: Time) -> bool {
         let header = envelope.header();
         let message = match header.kind {
@@ -81,21 +93,29 @@ impl Node {
             Kind::Ack => handoff::Message::Ack(header.nonce),
             Kind::Commit => handoff::Message::Commit(header.nonce),
             Kind::EarlyStop => handoff::Message::EarlyStop(header.nonce),
-            Kind::Report => return self.was_asked_for(envelope),
+            Kind::Scout | Kind::Check | Kind::Renew => return self.is_new_question(header),
+            Kind::Report | Kind::Holding | Kind::Passed | Kind::Renewed => {
+                return self.asked.iter().any(|asked| asked.is_answered_by(header));
+            }
+            Kind::Release => {
+                return self.agent.is_custodian(header.sender, header.token, header.session);
+            }
+            // Who is a member already has no need to become one.
+            Kind::Enrol => return self.directory.get(header.sender).is_none(),
             Kind::Enrolled => return false,
-            _ => return true,
+            Kind::Leave | Kind::Charter | Kind::Bans => return true,
         };
         let (from, token, session) = (header.sender, header.token, header.session);
         let is_open = header.kind != Kind::Move || self.agent.is_open();
         is_open && self.handoff.is_relevant(&handoff::Received { from, token, session, message }, now)
     }
 
-    fn was_asked_for(&self, report: &Envelope<'_>) -> bool {
-        let sender = report.header().sender;
-        let mut asked = self.asked.iter().filter(|asked| asked.concerns(sender)).peekable();
-        asked.peek().is_some()
-            && matches!(report.read(), Ok(Datagram { body: Body::Report { echo, .. }, .. })
-                if asked.any(|asked| asked.echo == echo))
+    /// Whether nobody heard this question before: its number is above the last one, and above that of the sender's record,
+    /// which comes before all questions of one run.
+    fn is_new_question(&self, header: &Header) -> bool {
+        let sequence = header.nonce.sequence();
+        let known = self.directory.get(header.sender).map(|known| known.entry().record.sequence);
+        known.is_none_or(|record| sequence > record) && self.last_questions.is_new(header.sender, sequence)
     }
 
     /// The certificate that the signature is checked with: a known one, or the one that came along.

@@ -2,15 +2,20 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::Time;
 use crate::proto::directory::Learned;
 use crate::proto::{agent, handoff};
+use crate::trust::Refusal;
 use crate::wire::records::{Bans, Charter, Entry};
-use crate::wire::{Body, Datagram};
+use crate::wire::{Body, Datagram, Header};
 
-use super::machine::{Cargo, Leaving, Node, Question, agent_config};
+use super::machine::{Cargo, Leaving, Node, Question, agent_config, handoff_config};
 use super::nouns::{Event, Output};
+
+/// More questions than a member asks between two of its address records.
+const QUESTIONS_OF_A_RUN: u64 = 1_000_000_000;
 
 impl Node {
     pub(super) fn on_datagram(&mut self, bytes: &[u8], from: SocketAddr, now: Time) {
@@ -23,18 +28,27 @@ impl Node {
         };
         self.counters.accepted += 1;
         let sender = datagram.header.sender;
-        self.directory.heard_from(sender, None, now);
         self.question = Some(Question {
             from: sender,
             address: from,
             len: bytes.len(),
-            echo: 0,
+            nonce: datagram.header.nonce,
             had_certificate: datagram.certificate.is_some(),
         });
-        self.on_body(datagram, from, now);
+        let round_trip = self.on_answer(&datagram.header, now);
+        self.on_body(datagram, from, round_trip, now);
     }
 
-    fn on_body(&mut self, datagram: Datagram, address: SocketAddr, now: Time) {
+    /// Only an answer to what was asked just now shows that a member is there: anything else may be a recording.
+    fn on_answer(&mut self, header: &Header, now: Time) -> Duration {
+        let asked = self.asked.iter().position(|asked| asked.is_answered_by(header));
+        let Some(asked) = asked.map(|place| self.asked.swap_remove(place)) else { return Duration::ZERO };
+        let round_trip = now.since(asked.at);
+        self.directory.heard_from(header.sender, Some(round_trip), now);
+        round_trip
+    }
+
+    fn on_body(&mut self, datagram: Datagram, address: SocketAddr, round_trip: Duration, now: Time) {
         let Datagram { header, body, .. } = datagram;
         let (from, token, session) = (header.sender, header.token, header.session);
         let hand = |message| handoff::Input::Received(handoff::Received { from, token, session, message });
@@ -51,28 +65,12 @@ impl Node {
                 self.learn_all(entries, now);
             }
             Body::EarlyStop => self.to_handoff.push_back(hand(handoff::Message::EarlyStop(header.nonce))),
-            Body::Scout { hearsay, echo, charter_version, bans_version, entries } => {
-                if let Some(question) = &mut self.question {
-                    question.echo = echo;
-                }
+            Body::Scout { hearsay, charter_version, bans_version, entries } => {
                 self.learn_all(entries, now);
                 self.share_versions(from, charter_version, bans_version, now);
                 self.to_agent.push_back(say(agent::Message::Scout { hearsay }));
             }
-            Body::Report {
-                hearsay,
-                echo,
-                waited,
-                has_work,
-                charter_version,
-                bans_version,
-                wall_ms,
-                entries,
-            } => {
-                let asked = self.asked.iter().position(|asked| asked.concerns(from) && asked.echo == echo);
-                let Some(asked) = asked.map(|place| self.asked.swap_remove(place)) else { return };
-                let round_trip = now.since(asked.at);
-                self.directory.heard_from(from, Some(round_trip), now);
+            Body::Report { hearsay, waited, has_work, charter_version, bans_version, wall_ms, entries } => {
                 self.directory.saw_clock(from, self.clock_offset_ms(wall_ms, round_trip, now));
                 self.learn_all(entries, now);
                 self.share_versions(from, charter_version, bans_version, now);
@@ -89,6 +87,8 @@ impl Node {
                 let event = Event::Enrol { member: from, key, invitation, mac, address };
                 self.outputs.push_back(Output::Event(event));
             }
+            Body::Renew => self.on_renew(self.question, now),
+            Body::Renewed { certificate } => self.take_certificate(certificate, now),
             // An answer to somebody who was not a member when it asked: nothing that a node asks for.
             Body::Enrolled { .. } => {}
         }
@@ -103,8 +103,11 @@ impl Node {
     /// Two signatures are checked for a new entry, so first see whether it would be one.
     pub(super) fn learn(&mut self, entry: Entry, now: Time) {
         let member = entry.record.member;
+        if member == self.me {
+            return self.catch_up_with(&entry, now);
+        }
         let known = self.directory.get(member).map(|known| known.entry().record.sequence);
-        if member == self.me || known.is_some_and(|sequence| entry.record.sequence <= sequence) {
+        if known.is_some_and(|sequence| entry.record.sequence <= sequence) {
             return;
         }
         if !self.buckets.allow_certificate(now)
@@ -118,10 +121,26 @@ impl Node {
         }
     }
 
+    /// A record of our own that is newer than ours: an earlier run had a clock that was ahead of ours. As long as our numbers
+    /// are below those that the others remember, they take all that we say for recordings.
+    fn catch_up_with(&mut self, own: &Entry, now: Time) {
+        let theirs = own.record.sequence;
+        if theirs <= self.record.sequence
+            || !self.buckets.allow_certificate(now)
+            || self.identity.roll.check_entry(own, self.wall_s(now)).is_err()
+        {
+            return;
+        }
+        self.sequence = self.sequence.max(theirs.saturating_add(QUESTIONS_OF_A_RUN));
+        self.sign_record(self.record.address);
+    }
+
     pub(super) fn on_charter(&mut self, charter: Charter) {
         // Only a charter that makes sense can come into force.
         let Ok(config) = agent_config(&charter) else { return };
         if self.identity.roll.offer_charter(charter) == Ok(true) {
+            self.handoff.reconfigure(handoff_config(&config));
+            self.load.set_nominal_period(config.nominal_period());
             self.agent.reconfigure(Arc::new(config));
             let version = self.identity.roll.charter().version;
             self.outputs.push_back(Output::Event(Event::CharterChanged { version }));
@@ -140,10 +159,17 @@ impl Node {
         self.expel_myself_if_banned(now);
     }
 
-    /// Who is no longer a member stops at once, whatever it holds.
+    /// What our own certificate is worth.
+    pub(super) fn own_validity(&self, now: Time) -> Result<(), Refusal> {
+        self.identity.roll.check_validity(&self.identity.certificate, self.wall_s(now))
+    }
+
+    /// Who is no longer a member stops at once, whatever it holds. Who is not one *yet* has a clock that is behind, as a
+    /// computer without a battery has after its start, and waits for that to be set.
     pub(super) fn expel_myself_if_banned(&mut self, now: Time) {
-        let own = &self.identity.certificate;
-        if self.identity.roll.check_validity(own, self.wall_s(now)).is_ok() || self.leaving == Leaving::Gone {
+        if matches!(self.own_validity(now), Ok(()) | Err(Refusal::NotYetValid))
+            || self.leaving == Leaving::Gone
+        {
             return;
         }
         self.end_pull();

@@ -5,20 +5,21 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::{MemberId, Rng, Session, Time, TokenId};
+use crate::base::{MemberId, Nonce, Rng, Session, Time, TokenId};
 use crate::proto::agent::{self, Agent};
 use crate::proto::directory::Directory;
 use crate::proto::handoff::{self, Handoff};
 use crate::proto::load::Load;
-use crate::trust::{self, Roll};
-use crate::wire::ANYONE;
+use crate::trust::{self, Refusal, Roll};
 use crate::wire::records::{AddressRecord, Certificate, Charter, Entry, RuleSet};
+use crate::wire::{ANYONE, Header, Kind};
 
 use super::buckets::Buckets;
+use super::freshness::LastQuestions;
 use super::nouns::{Command, Config, Event, Identity, Input, Output};
 use super::status::Counters;
 
-/// How long a scouted member has to answer before it counts as silent.
+/// How long a member has to answer before it counts as silent.
 const SCOUT_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Certificates of members that are not in the directory, for as long as they speak to us.
@@ -40,22 +41,25 @@ pub(super) struct Cargo {
     pub(super) cool: Duration,
 }
 
-/// A scout that has not been answered yet.
+/// A question that has not been answered yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
+    pub(super) kind: Kind,
     /// [`ANYONE`] for a greeting.
     pub(super) member: MemberId,
-    pub(super) echo: u32,
+    pub(super) nonce: Nonce,
     pub(super) at: Time,
 }
 
 impl Asked {
-    pub(super) fn concerns(&self, member: MemberId) -> bool {
-        self.member == member || self.member == ANYONE
+    pub(super) fn is_answered_by(&self, header: &Header) -> bool {
+        header.kind.answers() == Some(self.kind)
+            && header.nonce == self.nonce
+            && (self.member == header.sender || self.member == ANYONE)
     }
 }
 
-/// Scouts that may be unanswered at once.
+/// Questions that may be unanswered at once.
 pub(super) const ASKED_LIMIT: usize = 64;
 
 /// The datagram that is being dealt with: answers go back to where it came from, and are no longer than it was.
@@ -64,7 +68,7 @@ pub(super) struct Question {
     pub(super) from: MemberId,
     pub(super) address: SocketAddr,
     pub(super) len: usize,
-    pub(super) echo: u32,
+    pub(super) nonce: Nonce,
     pub(super) had_certificate: bool,
 }
 
@@ -97,6 +101,8 @@ pub struct Node {
     pub(super) identity: Identity,
     pub(super) me: MemberId,
     pub(super) record: AddressRecord,
+    /// The last number given to a record or a question of ours.
+    pub(super) sequence: u64,
     pub(super) wall_offset_ms: i64,
     pub(super) agent: Agent,
     pub(super) handoff: Handoff,
@@ -106,6 +112,7 @@ pub struct Node {
     pub(super) rng: Rng,
     pub(super) keys: BTreeMap<MemberId, Certificate>,
     pub(super) asked: Vec<Asked>,
+    pub(super) last_questions: LastQuestions,
     /// Addresses at which to begin, for as long as nobody is known.
     pub(super) greeted: Vec<SocketAddr>,
     pub(super) cargo: BTreeMap<TokenId, Cargo>,
@@ -117,6 +124,8 @@ pub struct Node {
     pub(super) cool_until: Time,
     pub(super) leaving: Leaving,
     pub(super) tidy_at: Time,
+    /// When members are asked again for a certificate that ends soon.
+    pub(super) renew_at: Time,
     pub(super) counters: Counters,
     pub(super) to_agent: VecDeque<agent::Input>,
     pub(super) to_handoff: VecDeque<handoff::Input>,
@@ -134,7 +143,7 @@ impl Node {
         let handoff = Handoff::new(
             me,
             identity.roll.circle(),
-            handoff::Config::new(charter.slot, agent_config.min_interval()),
+            handoff_config(&agent_config),
             config.boot_secret,
             config.wall_offset_ms,
             now,
@@ -145,6 +154,7 @@ impl Node {
         Ok(Self {
             me,
             record,
+            sequence: config.sequence,
             wall_offset_ms: config.wall_offset_ms,
             agent,
             handoff,
@@ -154,6 +164,7 @@ impl Node {
             rng,
             keys: BTreeMap::new(),
             asked: Vec::new(),
+            last_questions: LastQuestions::default(),
             greeted: Vec::new(),
             cargo: BTreeMap::new(),
             arriving: None,
@@ -163,6 +174,7 @@ impl Node {
             cool_until: now,
             leaving: Leaving::No,
             tidy_at: now + TIDY_EVERY,
+            renew_at: now,
             counters: Counters::default(),
             to_agent: VecDeque::new(),
             to_handoff: VecDeque::new(),
@@ -179,6 +191,10 @@ impl Node {
         assert!(self.outputs.is_empty(), "drain the node's outputs before its next input");
         if self.leaving == Leaving::Gone {
             return;
+        }
+        if self.own_validity(now) == Err(Refusal::NotYetValid) {
+            // By our clock nobody is to be believed, so nobody is heard; that proves nothing about the token.
+            self.to_agent.push_back(agent::Input::Stalled);
         }
         match input {
             Input::Datagram { bytes, from } => self.on_datagram(bytes, from, now),
@@ -262,27 +278,49 @@ impl Node {
             }
             Command::Probe => self.send_scouts(ASKED_LIMIT, now),
             Command::Learn { entry } => self.learn(entry, now),
-            Command::Moved { address } => {
-                let sequence = self.record.sequence.saturating_add(1);
-                let circle = self.identity.roll.circle();
-                self.record = trust::sign_address(&self.identity.key, circle, sequence, address);
-            }
+            Command::Moved { address } => self.sign_record(address),
             Command::Cool { span } => self.cool(span, now),
             Command::Slept { asleep, fresh_secret } => {
                 self.to_handoff.push_back(handoff::Input::Slept { asleep, fresh_secret });
                 self.to_agent.push_back(agent::Input::Stalled);
             }
             Command::Stalled => self.to_agent.push_back(agent::Input::Stalled),
-            Command::WallClock { offset_ms } => self.wall_offset_ms = offset_ms,
+            Command::WallClock { offset_ms } => self.on_wall_clock(offset_ms, now),
             Command::Charter { charter } => self.on_charter(charter),
             Command::Bans { bans } => self.on_bans(bans, now),
             Command::Welcome { to, member, certificate } => self.send_welcome(to, member, certificate),
+            Command::Renewed { to, member, nonce, certificate } => {
+                self.send_renewed(to, member, nonce, certificate);
+            }
+            Command::Certificate { certificate } => self.take_certificate(certificate, now),
             Command::Leave => {
                 self.leaving = Leaving::Draining;
                 self.tell_work(now);
                 self.to_handoff.push_back(handoff::Input::Open(false));
             }
         }
+    }
+
+    /// Everything that goes by the wall clock goes by the new one. The address record too: that of a member which started
+    /// with a clock in 1970 is older than all that the others remember of it.
+    fn on_wall_clock(&mut self, offset_ms: i64, now: Time) {
+        self.wall_offset_ms = offset_ms;
+        self.agent.set_wall_offset(offset_ms);
+        self.handoff.set_wall_offset(offset_ms);
+        self.sequence = self.sequence.max(first_sequence(self.wall_ms(now)));
+        self.sign_record(self.record.address);
+    }
+
+    pub(super) fn sign_record(&mut self, address: SocketAddr) {
+        let sequence = self.next_sequence();
+        let circle = self.identity.roll.circle();
+        self.record = trust::sign_address(&self.identity.key, circle, sequence, address);
+    }
+
+    /// A number that is higher than all before it, also than those of earlier runs.
+    pub(super) fn next_sequence(&mut self) -> u64 {
+        self.sequence = self.sequence.saturating_add(1);
+        self.sequence
     }
 
     fn is_working(&self) -> bool {
@@ -359,12 +397,14 @@ impl Node {
         let (silent, pending) = self.asked.iter().partition(|asked| now >= asked.at + SCOUT_PATIENCE);
         self.asked = pending;
         let silent: Vec<Asked> = silent;
-        for asked in silent {
+        // Who is asked for a token that it knows nothing of is silent too, and well.
+        for asked in silent.iter().filter(|asked| asked.kind == Kind::Scout) {
             self.directory.failed(asked.member, now);
         }
         if self.directory.is_empty() && self.asked.is_empty() {
             self.greet_again(now);
         }
+        self.renew_when_due(now);
         if now >= self.tidy_at {
             self.tidy_at = now + TIDY_EVERY;
             self.keep_in_touch(now);
@@ -388,11 +428,11 @@ impl Node {
     }
 
     pub(super) fn wall_ms(&self, now: Time) -> i64 {
-        self.wall_offset_ms.saturating_add(now.as_nanos() / 1_000_000)
+        now.wall_ms(self.wall_offset_ms)
     }
 
     pub(super) fn wall_s(&self, now: Time) -> u64 {
-        u64::try_from(self.wall_ms(now) / 1000).unwrap_or(0)
+        now.wall_s(self.wall_offset_ms)
     }
 
     /// How far another's wall clock is ahead of ours, if its answer took half of the round trip.
@@ -416,4 +456,15 @@ pub(super) fn agent_config(charter: &Charter) -> Result<agent::Config, agent::In
         }
     };
     agent::Config::new(charter.slot, charter.skip, charter.capacity, rules)
+}
+
+/// The handoff's times that go with the agent's constants.
+pub(super) fn handoff_config(config: &agent::Config) -> handoff::Config {
+    handoff::Config::new(config.slot, config.min_interval())
+}
+
+/// The sequence number with which to begin at this time of the wall clock: that in microseconds. Nobody asks so often that
+/// its numbers would come before the clock, so those of the next run are higher.
+pub fn first_sequence(wall_ms: i64) -> u64 {
+    u64::try_from(wall_ms).unwrap_or(0).saturating_mul(1000)
 }

@@ -19,14 +19,16 @@
 
 mod admission;
 mod buckets;
+mod freshness;
 mod hearing;
 mod machine;
 mod nouns;
+mod renewal;
 mod speech;
 mod status;
 mod translation;
 
 pub use admission::Rejection;
-pub use machine::Node;
+pub use machine::{Node, first_sequence};
 pub use nouns::{Command, Config, Event, Identity, Input, Output};
 pub use status::{MemberStatus, Status};

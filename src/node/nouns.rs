@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::base::{MemberId, Session, Time, TokenId};
+use crate::base::{MemberId, Nonce, Session, Time, TokenId};
 use crate::proto::{agent, directory, handoff};
 use crate::trust::{GateKey, PrivateKey, Roll};
 use crate::wire::records::{Bans, Certificate, Charter, Entry, PublicKey};
@@ -26,7 +26,8 @@ pub struct Identity {
 pub struct Config {
     /// Where others reach it.
     pub address: SocketAddr,
-    /// The sequence number of its address record: higher than any that it used before, such as the time of day.
+    /// Where its sequence numbers begin, of its address record and its questions: higher than any that it used before, such
+    /// as [`first_sequence`](super::first_sequence).
     pub sequence: u64,
     /// 32 bytes that nobody can guess and that were never used before.
     pub boot_secret: [u8; 32],
@@ -119,6 +120,22 @@ pub enum Command {
         /// Its certificate.
         certificate: Certificate,
     },
+    /// The answer to [`Event::Renew`].
+    Renewed {
+        /// Where the member is.
+        to: SocketAddr,
+        /// Who it is.
+        member: MemberId,
+        /// Of its question.
+        nonce: Nonce,
+        /// Its new certificate.
+        certificate: Certificate,
+    },
+    /// A new certificate of this member itself: it is checked like any other.
+    Certificate {
+        /// The certificate.
+        certificate: Certificate,
+    },
     /// Hand the token over and go.
     Leave,
 }
@@ -187,6 +204,20 @@ pub enum Event {
         mac: [u8; 16],
         /// Where the answer goes.
         address: SocketAddr,
+    },
+    /// A member's certificate ends soon, and it asks for another one.
+    Renew {
+        /// Who.
+        member: MemberId,
+        /// Of the question.
+        nonce: Nonce,
+        /// Where the answer goes.
+        address: SocketAddr,
+    },
+    /// This member has a new certificate: [`Status::certificate`](super::Status::certificate), to be saved.
+    Renewed {
+        /// Until when it is good, in seconds since 1970.
+        until_s: u64,
     },
     /// This member was banned, or its certificate has expired.
     Expelled,

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::base::{MemberId, Nonce, Session, Time, TokenId};
+use crate::proto::directory::Known;
 use crate::proto::{agent, handoff};
 use crate::wire::records::{Certificate, Entry};
 use crate::wire::{ANYONE, Body, DATAGRAM_LIMIT, Datagram, Header, Kind, NO_TOKEN, pad_to};
@@ -56,7 +57,6 @@ impl Node {
             agent::Message::Report { waited, has_work, hearsay } => {
                 let body = Body::Report {
                     hearsay,
-                    echo: self.question.map_or(0, |question| question.echo),
                     waited,
                     has_work,
                     charter_version: self.identity.roll.charter().version,
@@ -73,16 +73,23 @@ impl Node {
             // Scouts go to whom the directory says: see `send_scouts`.
             agent::Message::Scout { .. } => return,
         };
+        let nonce = match (kind, self.question) {
+            (Kind::Check, _) => self.ask(kind, to, now),
+            (Kind::Release, _) | (_, None) => Nonce::default(),
+            (_, Some(question)) => question.nonce,
+        };
         let had_certificate = self.question.is_some_and(|question| question.had_certificate);
         let certificate = had_certificate.then(|| self.identity.certificate.clone());
-        let header = self.header(kind, to, token, session, Nonce::default());
+        let header = self.header(kind, to, token, session, nonce);
         self.send(to, Datagram { header, body, certificate, padding: 0 });
     }
 
     pub(super) fn send_scouts(&mut self, count: usize, now: Time) {
         for member in self.directory.draw_to_ask(count) {
             let Some(address) = self.directory.address(member) else { continue };
-            let is_stranger = self.directory.get(member).is_none_or(|known| known.heard_at().is_none());
+            // Who does not answer may have forgotten us.
+            let knows_us = |known: &Known| known.heard_at().is_some() && !known.is_suspected();
+            let is_stranger = !self.directory.get(member).is_some_and(knows_us);
             self.send_scout(address, member, is_stranger, now);
         }
     }
@@ -93,23 +100,28 @@ impl Node {
     }
 
     fn send_scout(&mut self, address: SocketAddr, member: MemberId, with_certificate: bool, now: Time) {
-        let echo = u32::try_from(self.rng.next_u64() >> 32).unwrap_or(0);
-        if self.asked.len() >= ASKED_LIMIT {
-            self.asked.remove(0);
-        }
-        self.asked.push(Asked { member, echo, at: now });
+        let nonce = self.ask(Kind::Scout, member, now);
         let agent::Message::Scout { hearsay } = self.agent.scout(now) else { return };
         let body = Body::Scout {
             hearsay,
-            echo,
             charter_version: self.identity.roll.charter().version,
             bans_version: self.identity.roll.bans_version(),
             entries: vec![self.entry()],
         };
         let certificate = with_certificate.then(|| self.identity.certificate.clone());
-        let header = self.header(Kind::Scout, member, NO_TOKEN, Session(0), Nonce::default());
+        let header = self.header(Kind::Scout, member, NO_TOKEN, Session(0), nonce);
         let datagram = pad_to(Datagram { header, body, certificate, padding: 0 }, QUESTION_LEN);
         self.send_to(address, &datagram);
+    }
+
+    /// The nonce of a new question, whose answer is waited for.
+    pub(super) fn ask(&mut self, kind: Kind, member: MemberId, now: Time) -> Nonce {
+        let nonce = Nonce::of_question(self.next_sequence(), self.rng.next_u64());
+        if self.asked.len() >= ASKED_LIMIT {
+            self.asked.remove(0);
+        }
+        self.asked.push(Asked { kind, member, nonce, at: now });
+        nonce
     }
 
     pub(super) fn send_goodbye(&mut self, member: MemberId) {
@@ -180,7 +192,7 @@ impl Node {
         entries
     }
 
-    fn header(
+    pub(super) fn header(
         &self,
         kind: Kind,
         receiver: MemberId,
@@ -193,7 +205,7 @@ impl Node {
 
     /// An answer goes back to where the question came from, and is cut to its length: what cannot be cut so far is not
     /// said. Anything else goes to the address that the member signed.
-    fn send(&mut self, to: MemberId, mut datagram: Datagram) {
+    pub(super) fn send(&mut self, to: MemberId, mut datagram: Datagram) {
         let question = self.question.filter(|question| question.from == to);
         let limit = question.map_or(DATAGRAM_LIMIT, |question| question.len);
         cut_to(&mut datagram, limit);
@@ -212,7 +224,7 @@ impl Node {
         }
     }
 
-    fn send_to(&mut self, to: SocketAddr, datagram: &Datagram) {
+    pub(super) fn send_to(&mut self, to: SocketAddr, datagram: &Datagram) {
         let key = &self.identity.key;
         if let Some(bytes) = datagram.encode(self.identity.gate.as_bytes(), |bytes| key.sign(bytes)) {
             self.counters.sent += 1;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::base::{MemberId, Session, Time, TokenId};
 use crate::proto::load::Summary;
 use crate::proto::{agent, handoff};
+use crate::wire::records::Certificate;
 
 use super::admission::Rejection;
 use super::machine::Node;
@@ -79,6 +80,8 @@ pub struct MemberStatus {
 pub struct Status {
     /// Who it is.
     pub member: MemberId,
+    /// The authority's word for it.
+    pub certificate: Certificate,
     /// The token that is here.
     pub token: Option<(TokenId, Session)>,
     /// Whether a slot runs.
@@ -134,6 +137,7 @@ impl Node {
         });
         Status {
             member: self.me,
+            certificate: self.identity.certificate.clone(),
             token: self.token(),
             is_pulling: self.agent.is_pulling(),
             cooling_for: self.cool_until.since(now),

@@ -34,7 +34,7 @@ impl Node {
             agent::Output::Send { to, message } => self.send_message(to, &message, now),
             agent::Output::Offer { to } => self.offer(to),
             agent::Output::Pass { token, .. } => {
-                let cool = Duration::from_secs(self.cool_until.since(now).as_secs());
+                let cool = self.cool_until.since(now);
                 self.cargo.insert(token.id, Cargo { age: token.age, cool });
             }
             agent::Output::Event(event) => self.on_agent_event(event, now),
@@ -124,10 +124,14 @@ impl Node {
 
     fn on_handoff_event(&mut self, event: handoff::Event, now: Time) {
         self.counters.note_handoff(&event);
+        if let handoff::Event::Released { to, .. } | handoff::Event::Confirmed { to, .. } = event {
+            self.directory.heard_from(to, None, now);
+        }
         match event {
             handoff::Event::Arrived { token, session, from } => {
                 let cargo =
                     self.arriving.take().unwrap_or(Cargo { age: Duration::ZERO, cool: Duration::ZERO });
+                self.directory.heard_from(from, None, now);
                 self.cool(cargo.cool, now);
                 let token = agent::Token { id: token, session, age: cargo.age };
                 self.to_agent.push_back(agent::Input::Arrived { token, from });

@@ -20,6 +20,9 @@ use tokio::time::{sleep, timeout};
 use crate::driver::Handle;
 use crate::node::{Command, MemberStatus, Status};
 use crate::proto::load::Summary;
+use crate::trust::expiry_warning;
+
+use super::member::wall_s;
 
 /// How long a member has to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -65,6 +68,10 @@ pub struct StatusReport {
     pub member: String,
     /// Where it listens.
     pub listen: String,
+    /// When its certificate expires, in seconds since 1970.
+    pub expires_s: u64,
+    /// In how many days that is, if it is soon.
+    pub expires_in_days: Option<u64>,
     /// What it does: `run` pulls, `idle` holds a token without pulling, `wtok` waits for the token, `cool` leaves the
     /// source alone.
     pub state: String,
@@ -219,6 +226,8 @@ impl StatusReport {
             name,
             member: status.member.to_string(),
             listen,
+            expires_s: status.certificate.not_after_s,
+            expires_in_days: expiry_warning(&status.certificate, wall_s()),
             state: state.to_owned(),
             token: status.token.map(|(token, _)| token.to_string()),
             session: status.token.map(|(_, session)| session.0),

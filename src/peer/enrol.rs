@@ -6,6 +6,9 @@
 //!     |<--- Enrolled(certificate, charter) ----------|  once per key; nothing for anybody else
 //! ```
 //!
+//! The bans do not fit into that datagram; the newcomer gets them as anybody gets them who is behind, in answer to its first
+//! Scout, which says that it has none.
+//!
 //! The newcomer believes nothing but the authority's key, which came with the invitation.
 
 use std::io;

@@ -13,13 +13,14 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
-use crate::base::Time;
+use crate::base::{MemberId, Nonce, Time};
 use crate::driver::{self, BootClock, DriverError, Handle, random_bytes};
 use crate::node::{self, Command, Event, Identity, Node};
 use crate::proto::{agent, directory, handoff};
-use crate::trust::{Credentials, FileError, Home, Refusal, expiry_warning};
+use crate::trust::{Credentials, FileError, Home, Refusal, expiry_warning, renewal_is_due};
 use crate::wire::codec::{Reader, Writer};
-use crate::wire::records::Entry;
+use crate::wire::member_id;
+use crate::wire::records::{Certificate, Entry};
 
 use super::control::{self, ControlError};
 
@@ -88,6 +89,8 @@ pub struct Member {
     reload: mpsc::Receiver<()>,
     clock: BootClock,
     options: Options,
+    /// Of how few days of the certificate the log has spoken.
+    warned_days: Option<u64>,
 }
 
 impl Member {
@@ -95,14 +98,15 @@ impl Member {
     pub async fn start(home: Home, options: Options) -> Result<Self, PeerError> {
         let credentials = home.load_credentials()?;
         let clock = BootClock::new();
-        check_certificate(&credentials, wall_s(&clock))?;
+        check_certificate(&credentials, wall_s())?;
+        let warned_days = expiry_warning(&credentials.certificate, wall_s());
         let address = options.listen.unwrap_or(credentials.listen);
         let socket =
             UdpSocket::bind(address).await.map_err(|source| PeerError::Listen { address, source })?;
         let bound = socket.local_addr().map_err(|source| PeerError::Listen { address, source })?;
         let config = node::Config {
             address: options.address.unwrap_or(bound),
-            sequence: wall_s(&clock),
+            sequence: node::first_sequence(clock.now().wall_ms(clock.wall_offset_ms())),
             boot_secret: random_bytes()?,
             wall_offset_ms: clock.wall_offset_ms(),
             seed: u64::from_be_bytes(random_bytes()?),
@@ -116,7 +120,8 @@ impl Member {
         let control_path = control::path_in(home.path());
         let (told, reload) = mpsc::channel(1);
         let control = control::serve(&control_path, handle.clone(), circle, name, told).await?;
-        let member = Self { home, handle, driver, control, control_path, reload, clock, options };
+        let member =
+            Self { home, handle, driver, control, control_path, reload, clock, options, warned_days };
         member.greet(bootstrap).await?;
         Ok(member)
     }
@@ -153,7 +158,10 @@ impl Member {
             tokio::select! {
                 () = &mut stop => break Ok(()),
                 ended = &mut self.driver => break Err(driver_end(ended)),
-                _ = save.tick() => self.save_directory().await,
+                _ = save.tick() => {
+                    self.save_directory().await;
+                    self.look_after_certificate().await?;
+                }
                 Some(()) = self.reload.recv() => self.read_again().await?,
                 event = events.recv() => match event {
                     Ok((_, Event::Expelled)) => break Err(PeerError::Expelled),
@@ -187,6 +195,8 @@ impl Member {
             Event::Enrol { member, key, invitation, mac, address } => {
                 self.on_enrol(member, &key, &invitation, &mac, address).await?;
             }
+            Event::Renew { member, nonce, address } => self.on_renew(member, nonce, address).await?,
+            Event::Renewed { .. } => self.save_certificate().await,
             Event::Agent(agent::Event::Generated { token, because }) => {
                 warn!(%token, ?because, "made a new token");
             }
@@ -217,14 +227,14 @@ impl Member {
     /// Only the member that has the authority's key can say yes; and what is wrong is not told to strangers.
     async fn on_enrol(
         &self,
-        member: crate::base::MemberId,
+        member: MemberId,
         key: &[u8; 32],
         invitation: &[u8; 8],
         mac: &[u8; 16],
         address: SocketAddr,
     ) -> Result<(), PeerError> {
         let Some(authority) = self.home.load_authority()? else { return Ok(()) };
-        let now = wall_s(&self.clock);
+        let now = wall_s();
         // On disk before the answer leaves, or a crash in between would give two labs one invitation.
         let redeemed = self.home.update_ledger(|ledger| {
             ledger.redeem(invitation, key, mac, now, &authority, CERTIFICATE_LIFETIME)
@@ -239,10 +249,67 @@ impl Member {
         Ok(())
     }
 
+    /// Prolongs the certificate of a member that asks for it, if the authority's key is at hand.
+    async fn on_renew(&self, member: MemberId, nonce: Nonce, address: SocketAddr) -> Result<(), PeerError> {
+        if let Some(certificate) = self.renew(member)? {
+            info!(%member, name = certificate.name, until_s = certificate.not_after_s, "renewed a certificate");
+            self.handle.command(Command::Renewed { to: address, member, nonce, certificate }).await?;
+        }
+        Ok(())
+    }
+
+    /// The member's newest certificate, prolonged if it is time. Nothing without the authority's key, and nothing for the
+    /// banned.
+    fn renew(&self, member: MemberId) -> Result<Option<Certificate>, PeerError> {
+        let Some(authority) = self.home.load_authority()? else { return Ok(None) };
+        let (roll, ledger) = (self.home.load_credentials()?.roll, self.home.load_ledger()?);
+        let known = ledger.certificates().iter().filter(|known| member_id(&known.key) == member);
+        let Some(newest) = known.max_by_key(|known| known.not_after_s) else { return Ok(None) };
+        if roll.is_banned(newest.serial) {
+            return Ok(None);
+        }
+        let now = wall_s();
+        if !renewal_is_due(newest, now) {
+            return Ok(Some(newest.clone()));
+        }
+        // On disk before it leaves, as with every certificate.
+        let renewed = self.home.update_ledger(|ledger| ledger.renew(&authority, &newest.key, now))?;
+        renewed
+            .inspect_err(|refusal| warn!(%member, %refusal, "a renewal was refused"))
+            .map_or(Ok(None), |new| Ok(Some(new)))
+    }
+
+    /// Once a minute: the own certificate is renewed if the authority's key is here, and otherwise its end is spoken of.
+    async fn look_after_certificate(&mut self) -> Result<(), PeerError> {
+        let Ok(status) = self.handle.status().await else { return Ok(()) };
+        let now = wall_s();
+        if renewal_is_due(&status.certificate, now)
+            && let Some(certificate) = self.renew(status.member)?
+        {
+            self.handle.command(Command::Certificate { certificate }).await?;
+            return Ok(());
+        }
+        let days = expiry_warning(&status.certificate, now);
+        if days.is_some() && days != self.warned_days {
+            warn_of_end(&status.certificate, now);
+        }
+        self.warned_days = days;
+        Ok(())
+    }
+
+    async fn save_certificate(&self) {
+        let Ok(status) = self.handle.status().await else { return };
+        info!(until_s = status.certificate.not_after_s, "this member has a new certificate");
+        if let Err(error) = self.home.save_certificate(&status.certificate) {
+            warn!(%error, "cannot save the certificate");
+        }
+    }
+
     /// A new charter or new bans, made by another command: the node takes them if they are newer, and tells the circle.
     async fn read_again(&self) -> Result<(), PeerError> {
         match self.home.load_credentials() {
-            Ok(Credentials { roll, .. }) => {
+            Ok(Credentials { roll, certificate, .. }) => {
+                self.handle.command(Command::Certificate { certificate }).await?;
                 self.handle.command(Command::Charter { charter: roll.charter().clone() }).await?;
                 if let Some(bans) = roll.bans().cloned() {
                     self.handle.command(Command::Bans { bans }).await?;
@@ -302,11 +369,23 @@ impl Member {
 }
 
 fn check_certificate(credentials: &Credentials, wall_s: u64) -> Result<(), PeerError> {
-    credentials.roll.check_validity(&credentials.certificate, wall_s).map_err(PeerError::Certificate)?;
-    if let Some(days) = expiry_warning(&credentials.certificate, wall_s) {
-        warn!(days, "the certificate expires soon: ask the authority for a new one");
+    match credentials.roll.check_validity(&credentials.certificate, wall_s) {
+        Err(Refusal::NotYetValid) => {
+            warn!("the certificate is not valid yet: is the clock right? nobody is believed until it is");
+        }
+        verdict => verdict.map_err(PeerError::Certificate)?,
     }
+    warn_of_end(&credentials.certificate, wall_s);
     Ok(())
+}
+
+fn warn_of_end(certificate: &Certificate, wall_s: u64) {
+    if let Some(days) = expiry_warning(certificate, wall_s) {
+        warn!(
+            days,
+            "the certificate expires soon; the members are asked for a new one, which needs the founder's to run"
+        );
+    }
 }
 
 fn driver_end(ended: Result<Result<(), DriverError>, tokio::task::JoinError>) -> PeerError {
@@ -316,7 +395,8 @@ fn driver_end(ended: Result<Result<(), DriverError>, tokio::task::JoinError>) ->
     }
 }
 
-fn wall_s(clock: &BootClock) -> u64 {
-    let wall_ms = clock.wall_offset_ms().saturating_add(clock.now().as_nanos() / 1_000_000);
-    u64::try_from(wall_ms / 1000).unwrap_or(0)
+/// By the clocks as they are now: the wall clock may have been set since the start.
+pub(super) fn wall_s() -> u64 {
+    let clock = BootClock::new();
+    clock.now().wall_s(clock.wall_offset_ms())
 }

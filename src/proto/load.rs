@@ -60,6 +60,11 @@ impl Load {
         }
     }
 
+    /// The circle has another nominal period. What was measured stays: it is the members' doing, not the charter's.
+    pub fn set_nominal_period(&mut self, nominal_period: Duration) {
+        self.nominal_period = nominal_period;
+    }
+
     /// Takes in what happened at `now`.
     pub fn handle(&mut self, input: Input, now: Time) {
         let (last, window) = match input {

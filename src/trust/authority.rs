@@ -162,6 +162,14 @@ pub fn sign_address(key: &PrivateKey, circle: CircleId, sequence: u64, address: 
     record
 }
 
+/// Whether it is time to have a certificate renewed: thirty days before its end, as the warning; of one that was made
+/// for a shorter time, when two thirds of it are over.
+pub fn renewal_is_due(certificate: &Certificate, wall_s: u64) -> bool {
+    let lifetime_s = certificate.not_after_s.saturating_sub(certificate.not_before_s);
+    let ahead_s = (WARNING_DAYS * DAY_S).min(lifetime_s / 3);
+    wall_s.saturating_add(ahead_s) > certificate.not_after_s
+}
+
 /// In how many days this certificate ends, if that is soon: within thirty days. 0 on the last day and ever after.
 pub fn expiry_warning(certificate: &Certificate, wall_s: u64) -> Option<u64> {
     let days = certificate.not_after_s.saturating_sub(wall_s) / DAY_S;

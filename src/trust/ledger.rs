@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::wire::records::{Certificate, PublicKey};
 
+use super::authority::renewal_is_due;
 use super::invitation::{Invitation, OneTimeSecret, verify_enrolment};
 use super::{Authority, Refusal};
 
@@ -153,6 +154,24 @@ impl InvitationLedger {
         self.last_serial = serial;
         self.certificates.push(certificate.clone());
         Ok(certificate)
+    }
+
+    /// Prolongs the certificate of a key, if it is time, by as long as it was good before. Number, name and key stay, so a
+    /// ban holds for both. The same question again, because the answer was lost, gets the same answer.
+    pub fn renew(
+        &mut self,
+        authority: &Authority,
+        key: &PublicKey,
+        wall_s: u64,
+    ) -> Result<Certificate, EnrolRefusal> {
+        let of_key = self.certificates.iter_mut().filter(|certificate| certificate.key == *key);
+        let newest = of_key.max_by_key(|certificate| certificate.not_after_s).ok_or(EnrolRefusal::Unknown)?;
+        if renewal_is_due(newest, wall_s) {
+            let lifetime_s = newest.not_after_s.saturating_sub(newest.not_before_s);
+            let (serial, until_s) = (newest.serial, wall_s.saturating_add(lifetime_s));
+            *newest = authority.issue(serial, newest.key, &newest.name, wall_s, until_s)?;
+        }
+        Ok(newest.clone())
     }
 
     /// Forgets what has expired: open invitations, and certificates with the invitations that led to them.
@@ -324,6 +343,20 @@ mod tests {
         assert_eq!((renewed.key, renewed.serial), (first.key, 3));
         assert_eq!(ledger.serials_of("lab-b", NOW_S), vec![2, 3]);
         assert_eq!(ledger.serials_of("lab-b", first.not_after_s + 1), vec![3], "one has expired");
+    }
+
+    #[test]
+    fn a_renewal_by_wire_keeps_number_name_and_length_and_is_made_once() {
+        let (mut ledger, invitation) = inviting();
+        let first = redeem(&mut ledger, &invitation, key(3), NOW_S).unwrap();
+        assert_eq!(ledger.renew(&authority(), &key(3), NOW_S + 9), Ok(first.clone()), "not yet");
+        let late_s = first.not_after_s - 29 * 86_400;
+        let renewed = ledger.renew(&authority(), &key(3), late_s).unwrap();
+        assert_eq!((renewed.serial, &renewed.name, renewed.key), (first.serial, &first.name, first.key));
+        assert_eq!((renewed.not_before_s, renewed.not_after_s), (late_s, late_s + YEAR.as_secs()));
+        assert_eq!(ledger.renew(&authority(), &key(3), late_s + 9), Ok(renewed.clone()), "the same again");
+        assert_eq!(ledger.serials_of("lab-b", late_s), vec![first.serial], "one ban is enough");
+        assert_eq!(ledger.renew(&authority(), &key(7), late_s), Err(EnrolRefusal::Unknown));
     }
 
     #[test]

@@ -32,7 +32,7 @@ mod samples;
 mod shapes;
 mod text;
 
-pub use authority::{Authority, Succession, expiry_warning, sign_address};
+pub use authority::{Authority, Succession, expiry_warning, renewal_is_due, sign_address};
 pub use files::{Credentials, FileError, Home};
 pub use invitation::{BOOTSTRAP_LIMIT, Invitation, OneTimeSecret, enrolment_mac, verify_enrolment};
 pub use keys::{GateKey, PrivateKey, Suite, verify};

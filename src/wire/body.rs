@@ -6,15 +6,16 @@
 //!
 //! | kind | bytes |
 //! |---|---|
-//! | Move, EarlyStop, Release, Check, Holding, Passed | none |
+//! | Move, EarlyStop, Release, Check, Holding, Passed, Renew | none |
 //! | Leave | sequence 8 |
 //! | Ack | entries |
-//! | Commit | age ms 8, cool s 2, entries |
-//! | Scout | hearsay, echo 4, charter version 4, bans version 4, entries |
-//! | Report | hearsay, echo 4, marks 1 (bit 0 waited, bit 1 has work), waited ms 8 if marked, versions 4 + 4, wall clock ms 8, entries |
+//! | Commit | age ms 8, cool ms 4, entries |
+//! | Scout | hearsay, charter version 4, bans version 4, entries |
+//! | Report | hearsay, marks 1 (bit 0 waited, bit 1 has work), waited ms 8 if marked, versions 4 + 4, wall clock ms 8, entries |
 //! | Charter, Bans | the record |
 //! | Enrol | key 32, invitation 8, mac 16 |
 //! | Enrolled | certificate, charter |
+//! | Renewed | certificate |
 //!
 //! Entries: count 1, then each address record with its certificate. Hearsay: marks 1 (bit i: sighting i is there), then
 //! each sighting that is: token 32, session 8, age ms 8.
@@ -41,7 +42,7 @@ const MARK_HAS_WORK: u8 = 1 << 1;
 
 const _: () = assert!(SIGHTINGS <= 8, "the marks of a hearsay are the bits of one byte");
 
-/// What a datagram says beyond its header. Durations lose on the wire what is below a millisecond (`cool`: a second).
+/// What a datagram says beyond its header. Durations lose on the wire what is below a millisecond.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// May I hand you this token?
@@ -74,8 +75,6 @@ pub enum Body {
     Scout {
         /// What the one who asks has seen.
         hearsay: Hearsay,
-        /// Comes back in the report, so that the round trip can be measured.
-        echo: u32,
         /// Of the charter that it runs by.
         charter_version: u32,
         /// Of the bans that it knows.
@@ -87,8 +86,6 @@ pub enum Body {
     Report {
         /// What the one who answers has seen.
         hearsay: Hearsay,
-        /// The scout's.
-        echo: u32,
         /// How long ago its last slot began, if it had one.
         waited: Option<Duration>,
         /// Whether it would use a slot.
@@ -127,6 +124,13 @@ pub enum Body {
         /// The circle's constants.
         charter: Charter,
     },
+    /// My certificate ends soon.
+    Renew,
+    /// Here is another one.
+    Renewed {
+        /// With the serial of the old one.
+        certificate: Certificate,
+    },
 }
 
 impl Body {
@@ -148,12 +152,20 @@ impl Body {
             Self::Bans(_) => Kind::Bans,
             Self::Enrol { .. } => Kind::Enrol,
             Self::Enrolled { .. } => Kind::Enrolled,
+            Self::Renew => Kind::Renew,
+            Self::Renewed { .. } => Kind::Renewed,
         }
     }
 
     pub(super) fn write(&self, out: &mut Writer) {
         match self {
-            Self::Move | Self::EarlyStop | Self::Release | Self::Check | Self::Holding | Self::Passed => {}
+            Self::Move
+            | Self::EarlyStop
+            | Self::Release
+            | Self::Check
+            | Self::Holding
+            | Self::Passed
+            | Self::Renew => {}
             Self::Leave { sequence } => {
                 out.u64(*sequence);
             }
@@ -163,23 +175,13 @@ impl Body {
                 write_cool(*cool, out);
                 write_entries(entries, out);
             }
-            Self::Scout { hearsay, echo, charter_version, bans_version, entries } => {
+            Self::Scout { hearsay, charter_version, bans_version, entries } => {
                 write_hearsay(hearsay, out);
-                out.u32(*echo).u32(*charter_version).u32(*bans_version);
+                out.u32(*charter_version).u32(*bans_version);
                 write_entries(entries, out);
             }
-            Self::Report {
-                hearsay,
-                echo,
-                waited,
-                has_work,
-                charter_version,
-                bans_version,
-                wall_ms,
-                entries,
-            } => {
+            Self::Report { hearsay, waited, has_work, charter_version, bans_version, wall_ms, entries } => {
                 write_hearsay(hearsay, out);
-                out.u32(*echo);
                 write_wait(*waited, *has_work, out);
                 out.u32(*charter_version).u32(*bans_version).u64(*wall_ms);
                 write_entries(entries, out);
@@ -193,6 +195,7 @@ impl Body {
                 certificate.write(out);
                 charter.write(out);
             }
+            Self::Renewed { certificate } => certificate.write(out),
         }
     }
 
@@ -214,7 +217,6 @@ impl Body {
             },
             Kind::Scout => Self::Scout {
                 hearsay: read_hearsay(input)?,
-                echo: input.u32()?,
                 charter_version: input.u32()?,
                 bans_version: input.u32()?,
                 entries: read_entries(input)?,
@@ -228,16 +230,16 @@ impl Body {
             Kind::Enrolled => {
                 Self::Enrolled { certificate: Certificate::read(input)?, charter: Charter::read(input)? }
             }
+            Kind::Renew => Self::Renew,
+            Kind::Renewed => Self::Renewed { certificate: Certificate::read(input)? },
         })
     }
 
     fn read_report(input: &mut Reader<'_>) -> Result<Self, Malformed> {
         let hearsay = read_hearsay(input)?;
-        let echo = input.u32()?;
         let (waited, has_work) = read_wait(input)?;
         Ok(Self::Report {
             hearsay,
-            echo,
             waited,
             has_work,
             charter_version: input.u32()?,
@@ -259,11 +261,11 @@ fn read_millis(input: &mut Reader<'_>) -> Result<Duration, Malformed> {
 
 /// Capped, not refused: a server that asks for a day of rest must not cost the circle its token.
 fn write_cool(cool: Duration, out: &mut Writer) {
-    out.u16(u16::try_from(cool.min(COOL_LIMIT).as_secs()).unwrap_or(u16::MAX));
+    out.u32(u32::try_from(cool.min(COOL_LIMIT).as_millis()).unwrap_or(u32::MAX));
 }
 
 fn read_cool(input: &mut Reader<'_>) -> Result<Duration, Malformed> {
-    let cool = Duration::from_secs(input.u16()?.into());
+    let cool = Duration::from_millis(input.u32()?.into());
     if cool > COOL_LIMIT { Err(Malformed) } else { Ok(cool) }
 }
 
@@ -363,9 +365,9 @@ mod tests {
     }
 
     #[test]
-    fn spans_lose_what_is_below_their_unit() {
-        let body = commit(Duration::new(7, 1_999_999), Duration::from_millis(2_999));
-        assert_eq!(read_back(&body), Ok(commit(Duration::from_millis(7_001), Duration::from_secs(2))));
+    fn spans_lose_what_is_below_a_millisecond() {
+        let body = commit(Duration::new(7, 1_999_999), Duration::new(2, 999_999_999));
+        assert_eq!(read_back(&body), Ok(commit(Duration::from_millis(7_001), Duration::from_millis(2_999))));
     }
 
     #[test]
@@ -376,15 +378,15 @@ mod tests {
 
     #[test]
     fn a_longer_rest_than_the_limit_is_refused() {
-        let with_cool = |seconds: u16| {
+        let with_cool = |millis: u32| {
             let mut bytes = vec![0; 8];
-            bytes.extend(seconds.to_be_bytes());
+            bytes.extend(millis.to_be_bytes());
             bytes.push(0);
             read(Kind::Commit, &bytes)
         };
-        assert_eq!(with_cool(3600), Ok(commit(Duration::ZERO, COOL_LIMIT)));
-        assert_eq!(with_cool(3601), Err(Malformed));
-        assert_eq!(with_cool(u16::MAX), Err(Malformed));
+        assert_eq!(with_cool(3_600_000), Ok(commit(Duration::ZERO, COOL_LIMIT)));
+        assert_eq!(with_cool(3_600_001), Err(Malformed));
+        assert_eq!(with_cool(u32::MAX), Err(Malformed));
     }
 
     #[test]
@@ -401,8 +403,7 @@ mod tests {
     fn each_place_of_a_hearsay_is_kept_apart() {
         let sighting = Some(samples::sighting(3));
         for hearsay in [[None, None], [sighting, None], [None, sighting], [sighting, sighting]] {
-            let body =
-                Body::Scout { hearsay, echo: 1, charter_version: 2, bans_version: 3, entries: Vec::new() };
+            let body = Body::Scout { hearsay, charter_version: 2, bans_version: 3, entries: Vec::new() };
             assert_eq!(read_back(&body), Ok(body));
         }
     }
@@ -411,7 +412,6 @@ mod tests {
     fn marks_that_do_not_exist_are_refused() {
         let report = Body::Report {
             hearsay: [None; SIGHTINGS],
-            echo: 0,
             waited: None,
             has_work: true,
             charter_version: 0,
@@ -420,8 +420,8 @@ mod tests {
             entries: Vec::new(),
         };
         let bytes = written(&report);
-        assert_eq!(bytes, [0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-        for place in [0, 5] {
+        assert_eq!(bytes, [0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        for place in [0, 1] {
             for bit in 2..8 {
                 let mut bad = bytes.clone();
                 bad[place] |= 1 << bit;
@@ -434,7 +434,6 @@ mod tests {
     fn a_wait_of_zero_is_not_no_wait() {
         let report = |waited| Body::Report {
             hearsay: [None; SIGHTINGS],
-            echo: 0,
             waited,
             has_work: false,
             charter_version: 0,

@@ -126,7 +126,7 @@ pub struct Datagram {
     pub body: Body,
     /// Of the sender, for a receiver that may not know its key.
     pub certificate: Option<Certificate>,
-    /// How many zeros make it longer; none but in Move, Scout and Enrol.
+    /// How many zeros make it longer; none but in Move, Scout, Enrol and Renew.
     pub padding: u16,
 }
 

@@ -14,7 +14,7 @@
 //! | 40 | 16 | receiver |
 //! | 56 | 32 | token: created_ms 8, generator 16, random 8 |
 //! | 88 | 8 | session |
-//! | 96 | 16 | nonce |
+//! | 96 | 16 | nonce: of a handoff, made by the taker; of a question, its sequence 8 and chance 8, and of its answer the same |
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
@@ -69,11 +69,15 @@ pub enum Kind {
     Enrol = 14,
     /// The answer: you are one.
     Enrolled = 15,
+    /// A member whose certificate ends soon asks for another one.
+    Renew = 16,
+    /// The answer: here it is.
+    Renewed = 17,
 }
 
 impl Kind {
     /// All kinds, in the order of their bytes, which begin with 1.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Move,
         Self::Ack,
         Self::Commit,
@@ -89,6 +93,8 @@ impl Kind {
         Self::Bans,
         Self::Enrol,
         Self::Enrolled,
+        Self::Renew,
+        Self::Renewed,
     ];
 
     pub(super) fn from_byte(byte: u8) -> Option<Self> {
@@ -114,18 +120,47 @@ impl Kind {
             Self::Bans => "bans",
             Self::Enrol => "enrol",
             Self::Enrolled => "enrolled",
+            Self::Renew => "renew",
+            Self::Renewed => "renewed",
         }
     }
 
     /// Whether the header's token and session mean something; otherwise they are zero.
     pub const fn has_token(self) -> bool {
-        self.has_nonce()
-            || matches!(self, Self::Move | Self::Release | Self::Check | Self::Holding | Self::Passed)
+        matches!(
+            self,
+            Self::Move
+                | Self::Ack
+                | Self::Commit
+                | Self::EarlyStop
+                | Self::Release
+                | Self::Check
+                | Self::Holding
+                | Self::Passed
+        )
     }
 
     /// Whether the header's nonce means something; otherwise it is zero.
     pub const fn has_nonce(self) -> bool {
         matches!(self, Self::Ack | Self::Commit | Self::EarlyStop)
+            || self.is_numbered()
+            || self.answers().is_some()
+    }
+
+    /// Whether it is a question with a number: its nonce begins with one that is higher than those of all questions that
+    /// its sender asked before, so that a recorded one is known for what it is.
+    pub const fn is_numbered(self) -> bool {
+        matches!(self, Self::Scout | Self::Check | Self::Renew)
+    }
+
+    /// The numbered question to which it is an answer, with that question's nonce.
+    pub const fn answers(self) -> Option<Self> {
+        match self {
+            Self::Report => Some(Self::Scout),
+            Self::Holding | Self::Passed => Some(Self::Check),
+            Self::Renewed => Some(Self::Renew),
+            _ => None,
+        }
     }
 
     /// Whether it may be addressed to [`ANYONE`].
@@ -135,7 +170,7 @@ impl Kind {
 
     /// Whether it is a question whose answer may be longer than what it has to say, and which is padded therefore.
     pub const fn may_be_padded(self) -> bool {
-        matches!(self, Self::Move | Self::Scout | Self::Enrol)
+        matches!(self, Self::Move | Self::Scout | Self::Enrol | Self::Renew)
     }
 }
 
@@ -154,7 +189,7 @@ pub struct Header {
     pub token: TokenId,
     /// In which session of it; zero in kinds that are about no token.
     pub session: Session,
-    /// Made by the taker; zero in kinds that have none.
+    /// Made by the taker, or by who asks; zero in kinds that have none.
     pub nonce: Nonce,
 }
 
@@ -251,7 +286,7 @@ mod tests {
             assert_eq!(Kind::from_byte(byte), Some(kind));
         }
         assert_eq!(Kind::from_byte(0), None);
-        assert!((16..=255).all(|byte| Kind::from_byte(byte).is_none()));
+        assert!((18..=255).all(|byte| Kind::from_byte(byte).is_none()));
     }
 
     #[test]
@@ -272,7 +307,7 @@ mod tests {
     fn only_questions_may_be_padded() {
         let padded: Vec<_> =
             Kind::ALL.into_iter().filter(|&kind| Flags::from_bits(2, kind).is_some()).collect();
-        assert_eq!(padded, [Kind::Move, Kind::Scout, Kind::Enrol]);
+        assert_eq!(padded, [Kind::Move, Kind::Scout, Kind::Enrol, Kind::Renew]);
     }
 
     #[test]

@@ -105,10 +105,9 @@ pub(super) fn longest_body(kind: Kind) -> Body {
         Kind::Leave => Body::Leave { sequence: 5 },
         Kind::Ack => Body::Ack { entries },
         Kind::Commit => Body::Commit { age, cool, entries },
-        Kind::Scout => Body::Scout { hearsay, echo: 1, charter_version: 2, bans_version: 3, entries },
+        Kind::Scout => Body::Scout { hearsay, charter_version: 2, bans_version: 3, entries },
         Kind::Report => Body::Report {
             hearsay,
-            echo: 1,
             waited: Some(age),
             has_work: true,
             charter_version: 2,
@@ -120,6 +119,8 @@ pub(super) fn longest_body(kind: Kind) -> Body {
         Kind::Bans => Body::Bans(longest_bans()),
         Kind::Enrol => Body::Enrol { key: SENDER_KEY, invitation: [1; 8], mac: [2; 16] },
         Kind::Enrolled => Body::Enrolled { certificate: longest_certificate(9), charter: longest_charter() },
+        Kind::Renew => Body::Renew,
+        Kind::Renewed => Body::Renewed { certificate: longest_certificate(9) },
     }
 }
 
@@ -273,10 +274,9 @@ fn any_entries() -> impl Strategy<Value = Vec<Entry>> {
 }
 
 fn any_scout() -> impl Strategy<Value = Body> {
-    (any_hearsay(), any::<(u32, u32, u32)>(), any_entries()).prop_map(
-        |(hearsay, (echo, charter_version, bans_version), entries)| Body::Scout {
+    (any_hearsay(), any::<(u32, u32)>(), any_entries()).prop_map(
+        |(hearsay, (charter_version, bans_version), entries)| Body::Scout {
             hearsay,
-            echo,
             charter_version,
             bans_version,
             entries,
@@ -285,25 +285,17 @@ fn any_scout() -> impl Strategy<Value = Body> {
 }
 
 fn any_report() -> impl Strategy<Value = Body> {
-    (any_hearsay(), any::<(u32, u32, u32)>(), option::of(any_millis()), any::<bool>(), any_entries())
-        .prop_map(|(hearsay, (echo, charter_version, bans_version), waited, has_work, entries)| {
-            Body::Report {
-                hearsay,
-                echo,
-                waited,
-                has_work,
-                charter_version,
-                bans_version,
-                wall_ms: u64::from(echo),
-                entries,
-            }
+    (any_hearsay(), any::<(u64, u32, u32)>(), option::of(any_millis()), any::<bool>(), any_entries())
+        .prop_map(|(hearsay, (wall_ms, charter_version, bans_version), waited, has_work, entries)| {
+            Body::Report { hearsay, waited, has_work, charter_version, bans_version, wall_ms, entries }
         })
 }
 
 fn any_commit() -> impl Strategy<Value = Body> {
-    (any_millis(), 0..=COOL_LIMIT.as_secs(), any_entries()).prop_map(|(age, cool, entries)| Body::Commit {
+    let most = u64::try_from(COOL_LIMIT.as_millis()).expect("an hour");
+    (any_millis(), 0..=most, any_entries()).prop_map(|(age, cool, entries)| Body::Commit {
         age,
-        cool: Duration::from_secs(cool),
+        cool: Duration::from_millis(cool),
         entries,
     })
 }
@@ -317,6 +309,7 @@ fn any_body() -> impl Strategy<Value = (Body, PublicKey)> {
         Body::Check,
         Body::Holding,
         Body::Passed,
+        Body::Renew,
         Body::Leave { sequence: 7 },
     ];
     let body = prop_oneof![
@@ -327,6 +320,7 @@ fn any_body() -> impl Strategy<Value = (Body, PublicKey)> {
         2 => any_report(),
         1 => any_charter().prop_map(Body::Charter),
         1 => any_bans().prop_map(Body::Bans),
+        1 => any_certificate().prop_map(|certificate| Body::Renewed { certificate }),
         1 => (any_certificate(), any_charter())
             .prop_map(|(certificate, charter)| Body::Enrolled { certificate, charter }),
         1 => (any_bytes(), any_bytes(), any_bytes())

@@ -239,7 +239,7 @@ fn each_check_rejects_for_itself() {
     assert_eq!(spoilt(&|_| ()), None);
     assert_eq!(spoilt(&|bytes| bytes[3] ^= 1), Some(Rejected::Magic));
     assert_eq!(spoilt(&|bytes| bytes[4] = 0), Some(Rejected::Version));
-    assert_eq!(spoilt(&|bytes| bytes[5] = 16), Some(Rejected::Kind));
+    assert_eq!(spoilt(&|bytes| bytes[5] = 18), Some(Rejected::Kind));
     assert_eq!(spoilt(&|bytes| bytes[6] = 0x80), Some(Rejected::Flags));
     assert_eq!(spoilt(&|bytes| bytes[23] ^= 1), Some(Rejected::Circle));
     assert_eq!(spoilt(&|bytes| bytes[55] ^= 1), Some(Rejected::Receiver));
@@ -432,19 +432,21 @@ fn one_of_each_kind_has_the_bytes_that_it_always_had() {
     let expected = [
         ("move", 335, "94d5a0f7969a7092"),
         ("ack", 586, "fbf13188f6ae7075"),
-        ("commit", 596, "bcf76e023d64f197"),
+        ("commit", 598, "1ef428b1aeacc3e9"),
         ("early_stop", 335, "701d895bba24bd22"),
-        ("scout", 695, "161a678ad1d786f7"),
-        ("report", 712, "0d9fdad5da07811e"),
+        ("scout", 691, "8f7d9a2983dc06e4"),
+        ("report", 708, "f7983b27201eadee"),
         ("release", 335, "a15f9642d8e79b86"),
-        ("check", 335, "3419f323c3714c6e"),
-        ("holding", 335, "9b1afe6920b4ef5c"),
-        ("passed", 335, "9f633b236e36cf11"),
+        ("check", 335, "861b04cb123f2339"),
+        ("holding", 335, "8f23d0bafbc7e30d"),
+        ("passed", 335, "c1256d9719682b88"),
         ("leave", 343, "878a71fdd2d1698e"),
         ("charter", 817, "2c18bdb75a2a3296"),
         ("bans", 1140, "15a66413418762dd"),
         ("enrol", 391, "652d3dc3b49bdbd7"),
         ("enrolled", 1019, "12d1fdcd2d1e9bdc"),
+        ("renew", 335, "ae6a7aebd06f0a68"),
+        ("renewed", 537, "5381bcd3e4bc5941"),
     ];
     assert_eq!(hashes, expected.map(|(name, length, hash)| (name, length, hash.to_owned())));
 }

@@ -63,16 +63,9 @@ impl Circle {
             Body::Ack { entries: entries.clone() },
             Body::Commit { age: secs(1), cool: Duration::ZERO, entries: entries.clone() },
             Body::EarlyStop,
-            Body::Scout {
-                hearsay: [None; 2],
-                echo: 1,
-                charter_version: 1,
-                bans_version: 0,
-                entries: entries.clone(),
-            },
+            Body::Scout { hearsay: [None; 2], charter_version: 1, bans_version: 0, entries: entries.clone() },
             Body::Report {
                 hearsay: [None; 2],
-                echo: 1,
                 waited: None,
                 has_work: true,
                 charter_version: 1,
@@ -92,6 +85,8 @@ impl Circle {
                 certificate: self.members[from].certificate.clone(),
                 charter: self.charter.clone(),
             },
+            Body::Renew,
+            Body::Renewed { certificate: self.members[from].certificate.clone() },
         ]
     }
 }

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use stroll::base::{MemberId, Session, Time, TokenId};
-use stroll::node::{Command, Config, Event, Identity, Input, Node, Output, Status};
+use stroll::node::{Command, Config, Event, Identity, Input, Node, Output, Status, first_sequence};
 use stroll::proto::{agent, directory, handoff};
 use stroll::trust::{Authority, GateKey, PrivateKey, Roll, Suite};
 use stroll::wire::records::{Bans, Certificate, Charter, Entry, RuleSet};
@@ -325,7 +325,7 @@ impl Circle {
         boot_secret[1] = u8::try_from(place.life).unwrap();
         let config = Config {
             address: place.address,
-            sequence: WALL_START_S + u64::try_from(now.as_nanos()).unwrap() + u64::from(place.life),
+            sequence: first_sequence(now.wall_ms(place.wall_offset_ms)) + u64::from(place.life),
             boot_secret,
             wall_offset_ms: place.wall_offset_ms,
             seed: run * 1000 + member as u64 + u64::from(place.life) * 100,

@@ -42,6 +42,7 @@ pub(super) struct AmendArgs {
 /// Signs a longer list of bans.
 pub(super) fn ban(args: &BanArgs) -> anyhow::Result<()> {
     let (circle, home, authority) = args.homes.open_authority()?;
+    let lock = home.lock_authority()?;
     let credentials = home.load_credentials()?;
     let now_s = now_s();
     let ledger = home.load_ledger()?;
@@ -69,6 +70,7 @@ pub(super) fn ban(args: &BanArgs) -> anyhow::Result<()> {
     let bans = longer(roll.bans(), &new, &ledger, &authority, now_s)?;
     roll.offer_bans(bans.clone())?;
     home.save_bans(&bans)?;
+    drop(lock);
     let list = new.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     eprintln!("{} is banned (certificate {list}); this is version {} of the bans.", args.whom, bans.version);
     spread(&home, &args.homes, &circle)
@@ -114,6 +116,7 @@ fn longer(
 /// Signs a charter with the changes.
 pub(super) fn amend(args: &AmendArgs) -> anyhow::Result<()> {
     let (circle, home, authority) = args.homes.open_authority()?;
+    let lock = home.lock_authority()?;
     let mut roll = home.load_credentials()?.roll;
     let mut charter = roll.charter().clone();
     if let Some(source) = &args.source {
@@ -133,6 +136,7 @@ pub(super) fn amend(args: &AmendArgs) -> anyhow::Result<()> {
     let charter = authority.sign_charter(charter);
     roll.offer_charter(charter.clone()).map_err(|refusal| UsageError(format!("the charter: {refusal}")))?;
     home.save_charter(&charter)?;
+    drop(lock);
     eprintln!("This is version {} of the charter of {circle}: {}", charter.version, describe(&charter));
     eprintln!("  source {}", charter.source);
     spread(&home, &args.homes, &circle)

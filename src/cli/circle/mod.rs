@@ -1,11 +1,13 @@
 //! `stroll circle`: found a circle, let others in, look at it, change it.
 //!
-//! Everything here works on the home's files; no datagram is sent. A running member reads what changed.
+//! Everything here works on the home's files; no datagram is sent. A running member reads what changed, and is asked whom
+//! it knows.
 
 mod admit;
 mod change;
 mod constants;
 mod create;
+mod members;
 mod show;
 
 use clap::Subcommand;
@@ -33,7 +35,7 @@ enum Command {
     Invite(admit::InviteArgs),
     Sign(admit::SignArgs),
     Show(show::ShowArgs),
-    Members(show::MembersArgs),
+    Members(members::Args),
     Ban(change::BanArgs),
     Amend(change::AmendArgs),
 }
@@ -45,7 +47,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         Command::Invite(args) => admit::invite(args),
         Command::Sign(args) => admit::sign(args),
         Command::Show(args) => show::show(args),
-        Command::Members(args) => show::members(args),
+        Command::Members(args) => members::run(args),
         Command::Ban(args) => change::ban(args),
         Command::Amend(args) => change::amend(args),
     }

@@ -1,4 +1,4 @@
-//! `stroll circle show` and `stroll circle members`: what this home knows.
+//! `stroll circle show`: what this home knows of its circle.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use stroll::base::CircleId;
 use stroll::base::units::format_duration;
-use stroll::trust::{Credentials, Home, InvitationLedger, Refusal, expiry_warning};
+use stroll::trust::{Credentials, Home, Refusal, expiry_warning};
 use stroll::wire::records::Certificate;
 
 use crate::cli::homes::{self, HomeArgs};
@@ -21,17 +21,6 @@ use super::constants::{format_rate, rules_name};
 #[derive(Debug, clap::Args)]
 pub(super) struct ShowArgs {
     /// Print one JSON object; times in seconds, moments in seconds since 1970
-    #[arg(long, env = "STROLL_JSON")]
-    json: bool,
-
-    #[command(flatten)]
-    homes: HomeArgs,
-}
-
-/// List the members to whom this authority gave certificates, and the invitations that are open.
-#[derive(Debug, clap::Args)]
-pub(super) struct MembersArgs {
-    /// Print one JSON object per line; moments in seconds since 1970
     #[arg(long, env = "STROLL_JSON")]
     json: bool,
 
@@ -164,7 +153,7 @@ fn fingerprint(circle: CircleId) -> String {
 }
 
 /// What a certificate is worth now, in a word.
-fn state(certificate: &Certificate, credentials: &Credentials, now_s: u64) -> &'static str {
+pub(super) fn state(certificate: &Certificate, credentials: &Credentials, now_s: u64) -> &'static str {
     match credentials.roll.check_validity(certificate, now_s) {
         Ok(()) => "valid",
         Err(Refusal::Banned) => "banned",
@@ -174,78 +163,7 @@ fn state(certificate: &Certificate, credentials: &Credentials, now_s: u64) -> &'
     }
 }
 
-/// One line of the list.
-struct Row {
-    serial: Option<u64>,
-    name: String,
-    until_s: u64,
-    state: &'static str,
-    is_own: bool,
-}
-
-/// Prints who has a certificate, and who may still get one.
-pub(super) fn members(args: &MembersArgs) -> anyhow::Result<()> {
-    let (name, home) = args.homes.open()?;
-    let credentials = home.load_credentials()?;
-    let now_s = now_s();
-    let rows = if home.load_authority()?.is_some() {
-        rows(&home.load_ledger()?, &credentials, now_s)
-    } else {
-        eprintln!(
-            "The authority of {name} is elsewhere: this home knows the certificate of its own member only."
-        );
-        vec![row(&credentials.certificate, &credentials, now_s)]
-    };
-    print(&if args.json { rows.iter().map(to_json_line).collect() } else { to_table(&rows) })
-}
-
-fn rows(ledger: &InvitationLedger, credentials: &Credentials, now_s: u64) -> Vec<Row> {
-    let mut rows = ledger.certificates().iter().map(|one| row(one, credentials, now_s)).collect::<Vec<_>>();
-    let open = ledger.invitations().iter().filter(|one| one.serial.is_none() && one.expires_s >= now_s);
-    rows.extend(open.map(|one| Row {
-        serial: None,
-        name: one.name.clone(),
-        until_s: one.expires_s,
-        state: "invited",
-        is_own: false,
-    }));
-    rows
-}
-
-fn row(certificate: &Certificate, credentials: &Credentials, now_s: u64) -> Row {
-    Row {
-        serial: Some(certificate.serial),
-        name: certificate.name.clone(),
-        until_s: certificate.not_after_s,
-        state: state(certificate, credentials, now_s),
-        is_own: certificate.key == credentials.key.public(),
-    }
-}
-
-fn to_json_line(row: &Row) -> String {
-    let line = json!({
-        "serial": row.serial,
-        "name": row.name,
-        "until_s": row.until_s,
-        "state": row.state,
-        "is_own": row.is_own,
-    });
-    format!("{line}\n")
-}
-
-fn to_table(rows: &[Row]) -> String {
-    let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max("member".len());
-    let mut text = format!("serial  {:width$}  {:17}  state\n", "member", "until");
-    for row in rows {
-        let serial = row.serial.map_or("-".to_owned(), |serial| serial.to_string());
-        let own = if row.is_own { ", this member" } else { "" };
-        let until = format_utc(row.until_s);
-        let _ = writeln!(text, "{serial:>6}  {:width$}  {until}  {}{own}", row.name, row.state);
-    }
-    text
-}
-
-fn print(text: &str) -> anyhow::Result<()> {
+pub(super) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush().context("cannot write the result")
@@ -259,28 +177,5 @@ mod tests {
     fn the_fingerprint_is_whole_and_in_groups() {
         let circle = CircleId::from_bytes([0xab; 16]);
         assert_eq!(fingerprint(circle), ["abab"; 8].join(" "));
-    }
-
-    #[test]
-    fn the_table_lines_up() {
-        let row = |serial, name: &str, state, is_own| Row {
-            serial,
-            name: name.to_owned(),
-            until_s: 1_767_520_859,
-            state,
-            is_own,
-        };
-        let table = to_table(&[
-            row(Some(1), "lab-a", "valid", true),
-            row(Some(12), "observatory", "banned", false),
-            row(None, "lab-c", "invited", false),
-        ]);
-        assert_eq!(
-            table,
-            "serial  member       until              state\n\
-             \x20    1  lab-a        2026-01-04 10:00Z  valid, this member\n\
-             \x20   12  observatory  2026-01-04 10:00Z  banned\n\
-             \x20    -  lab-c        2026-01-04 10:00Z  invited\n"
-        );
     }
 }

@@ -111,6 +111,11 @@ impl Agent {
         self.config = config;
     }
 
+    /// The wall clock was set: tokens made from now on are named by it.
+    pub fn set_wall_offset(&mut self, wall_offset_ms: i64) {
+        self.wall_offset_ms = wall_offset_ms;
+    }
+
     /// What a scout of this member says now.
     pub fn scout(&self, now: Time) -> Message {
         Message::Scout { hearsay: self.hearsay(now) }
@@ -125,6 +130,11 @@ impl Agent {
     /// unless it is about to hand its own off: or two members with a token each would wait for each other for ever.
     pub fn is_open(&self) -> bool {
         self.config.rules.meeting || self.hold.as_ref().is_none_or(|hold| hold.stage == Stage::Offered)
+    }
+
+    /// Whether this member took this token from us in this session, and did not say yet that it went on.
+    pub fn is_custodian(&self, taker: MemberId, token: TokenId, session: Session) -> bool {
+        self.custody.as_ref().is_some_and(|custody| custody.concerns(taker, token, session))
     }
 
     /// Whether there is something to pull, as far as the agent was told.
@@ -414,9 +424,7 @@ impl Agent {
     }
 
     fn generate(&mut self, because: Origin, now: Time) {
-        let since_origin_ms = now.as_nanos() / 1_000_000;
-        let wall_ms = self.wall_offset_ms.saturating_add(since_origin_ms);
-        let created_ms = u64::try_from(wall_ms).unwrap_or(0);
+        let created_ms = u64::try_from(now.wall_ms(self.wall_offset_ms)).unwrap_or(0);
         let id = TokenId { created_ms, generator: self.me, random: self.rng.next_u64() };
         let token = Token { id, session: Session(0), age: Duration::ZERO };
         self.history.note(id, token.session);

@@ -39,7 +39,8 @@ pub struct Config {
 const SHORTEST: Duration = Duration::from_millis(1);
 
 impl Config {
-    /// The times of a circle with this slot and this least interval (Δ_op and Δ_min).
+    /// The times of a circle with this slot and this least interval (Δ_op and Δ_min). What is not derived from these two
+    /// is the network's, and does not become shorter with the slot: a circle in fast motion runs over the same lines.
     pub const fn new(slot: Duration, min_interval: Duration) -> Self {
         Self {
             slot,
@@ -54,27 +55,6 @@ impl Config {
             accept_margin: Duration::from_secs(5),
             early_stop_gap: Duration::from_secs(1),
             nonce_tick: Duration::from_secs(1),
-        }
-    }
-
-    /// The same circle in fast motion, for demonstrations and tests: all that [`new`](Self::new) adds to slot and least
-    /// interval goes so many times faster. A slot of 200 ms that stands for one of 4 s is 20 times faster.
-    #[must_use]
-    pub fn accelerated(self, times: u32) -> Self {
-        let faster = |span: Duration| span.checked_div(times).unwrap_or(span).max(SHORTEST);
-        Self {
-            slot: self.slot,
-            min_interval: self.min_interval,
-            move_tries: self.move_tries,
-            rto_first: faster(self.rto_first),
-            rto_min: faster(self.rto_min),
-            rto_max: faster(self.rto_max),
-            commit_gap_max: faster(self.commit_gap_max),
-            commit_limit: faster(self.commit_limit),
-            regeneration_margin: faster(self.regeneration_margin),
-            accept_margin: faster(self.accept_margin),
-            early_stop_gap: faster(self.early_stop_gap),
-            nonce_tick: faster(self.nonce_tick),
         }
     }
 

@@ -84,6 +84,21 @@ impl Handoff {
         self.run_deadlines(now);
     }
 
+    /// The wall clock was set forward: whether a token can be as young as it says is judged by it from now on. One that is
+    /// set back proves nothing about tokens that were good until then (I11).
+    pub fn set_wall_offset(&mut self, wall_offset_ms: i64) {
+        self.wall_offset_ms = self.wall_offset_ms.max(wall_offset_ms);
+    }
+
+    /// The circle has new constants. Where nonces are believed for longer than before, those issued so far lose their
+    /// worth: records that guarded them may have been forgotten by the shorter times (K5).
+    pub fn reconfigure(&mut self, config: Config) {
+        if config.h_accept() > self.config.h_accept() {
+            self.secret.advance();
+        }
+        self.config = config;
+    }
+
     /// The next thing to be done, until there is none.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()

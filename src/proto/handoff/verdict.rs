@@ -89,7 +89,11 @@ impl Handoff {
     }
 
     fn verdict_on_commit(&self, record: &Record, received: &Received, nonce: Nonce, now: Time) -> Verdict {
-        let Some(age) = self.age_of(nonce, received, now) else { return Verdict::Irrelevant };
+        // Older than that no giver repeats its Commit: it was recorded.
+        let age = self.age_of(nonce, received, now);
+        if age.is_none_or(|age| age > self.config.h_accept()) {
+            return Verdict::Irrelevant;
+        }
         match &record.accepted {
             Some(accepted) if received.session <= accepted.session => {
                 if now.since(accepted.stopped_at) >= self.config.early_stop_gap {
@@ -98,12 +102,7 @@ impl Handoff {
                     Verdict::Irrelevant
                 }
             }
-            _ if record.authority.is_none()
-                && age <= self.config.h_accept()
-                && self.has_room_for(received.token) =>
-            {
-                Verdict::Accept
-            }
+            _ if record.authority.is_none() && self.has_room_for(received.token) => Verdict::Accept,
             _ => Verdict::Irrelevant,
         }
     }
@@ -129,9 +128,8 @@ impl Handoff {
 
     /// Whether a token of this age can have come so far. The only place where wall time counts.
     fn is_plausible(&self, token: TokenId, session: Session, now: Time) -> bool {
-        let wall_ms = self.wall_offset_ms.saturating_add(now.as_nanos() / 1_000_000);
         let created_ms = i64::try_from(token.created_ms).unwrap_or(i64::MAX);
-        let age_ms = wall_ms.saturating_sub(created_ms);
+        let age_ms = now.wall_ms(self.wall_offset_ms).saturating_sub(created_ms);
         let seconds = u64::try_from(age_ms / 1000).unwrap_or(0);
         let most = seconds.saturating_mul(SESSIONS_PER_SECOND).saturating_add(SESSIONS_PER_SECOND);
         age_ms >= -CLOCK_SKEW_MS && session.0 <= most

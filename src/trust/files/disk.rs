@@ -13,8 +13,6 @@ use zeroize::Zeroizing;
 
 use super::FileError;
 
-const LOCK: &str = ".lock";
-
 /// No file of a home comes near: the ledger of ten thousand members has about 4 MB.
 const LENGTH_LIMIT: u64 = 16 << 20;
 
@@ -25,7 +23,8 @@ pub(super) enum Secrecy {
     Public,
 }
 
-/// While it lives, no other process or thread writes into the home. The kernel takes it back from the dead.
+/// While it lives, no other process or thread has the same lock. The kernel takes it back from the dead.
+#[derive(Debug)]
 pub(super) struct Lock(#[expect(dead_code, reason = "the lock goes when the file is closed")] File);
 
 /// A folder that is closed to others.
@@ -69,8 +68,9 @@ impl Folder {
         &self.path
     }
 
-    pub(super) fn lock(&self) -> Result<Lock, FileError> {
-        let path = self.path.join(LOCK);
+    /// Waits until nobody else has the lock of this name.
+    pub(super) fn lock(&self, name: &str) -> Result<Lock, FileError> {
+        let path = self.path.join(name);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let failed = |errno: rustix::io::Errno| io_error("lock", &path, errno.into());
         let file = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;

@@ -65,7 +65,7 @@ pub enum FileError {
         path: PathBuf,
     },
     /// A file does not say what it should.
-    #[error("{path} cannot be used: {source}")]
+    #[error("{path} cannot be used")]
     Damaged {
         /// Which.
         path: PathBuf,

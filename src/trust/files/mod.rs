@@ -42,6 +42,8 @@ const BANS: &str = "bans";
 const SUCCESSION: &str = "succession";
 const FACTS: &str = "circle.toml";
 const DIRECTORY: &str = "directory";
+const WRITE_LOCK: &str = ".lock";
+const AUTHORITY_LOCK: &str = ".authority.lock";
 
 /// All that a member needs to run.
 #[derive(Debug)]
@@ -72,6 +74,11 @@ struct Facts {
     #[serde(default)]
     bootstrap: Vec<SocketAddr>,
 }
+
+/// Held by who makes a new version of charter or bans.
+#[derive(Debug)]
+#[must_use = "the lock goes with it"]
+pub struct AuthorityLock(#[expect(dead_code, reason = "the lock goes when it is dropped")] Lock);
 
 /// A member's home for one circle.
 #[derive(Debug)]
@@ -120,7 +127,7 @@ impl Home {
     pub fn save_credentials(&self, credentials: &Credentials) -> Result<(), FileError> {
         self.save_key(&credentials.key)?;
         let gate = Zeroizing::new(to_text(Kind::GATE, credentials.gate.as_bytes()));
-        self.write_line(&self.folder.lock()?, GATE_KEY, &gate)?;
+        self.write_line(&self.folder.lock(WRITE_LOCK)?, GATE_KEY, &gate)?;
         self.save_certificate(&credentials.certificate)?;
         self.save_roll(&credentials.roll)?;
         let facts = Facts {
@@ -130,7 +137,7 @@ impl Home {
             bootstrap: credentials.bootstrap.clone(),
         };
         // Last: a home without facts is known to be incomplete.
-        self.write_toml(&self.folder.lock()?, FACTS, &facts)
+        self.write_toml(&self.folder.lock(WRITE_LOCK)?, FACTS, &facts)
     }
 
     /// The member's key, if it was made already.
@@ -199,11 +206,17 @@ impl Home {
     /// Changes the ledger and saves it before the outcome is given out, while nobody else can change it: an invitation
     /// is used once even if `circle invite` and a running member meet, or the power fails.
     pub fn update_ledger<T>(&self, change: impl FnOnce(&mut InvitationLedger) -> T) -> Result<T, FileError> {
-        let lock = self.folder.lock()?;
+        let lock = self.folder.lock(WRITE_LOCK)?;
         let mut ledger = self.load_ledger()?;
         let outcome = change(&mut ledger);
         self.write_toml(&lock, INVITATIONS, &ledger)?;
         Ok(outcome)
+    }
+
+    /// While it lives, no other command changes what the authority says: between reading a charter or bans and saving the
+    /// next version of them nobody else may do the same. A lock of its own, because every saving takes the other one.
+    pub fn lock_authority(&self) -> Result<AuthorityLock, FileError> {
+        self.folder.lock(AUTHORITY_LOCK).map(AuthorityLock)
     }
 
     /// The members met before, as they were saved.
@@ -213,7 +226,7 @@ impl Home {
 
     /// Saves the members met.
     pub fn save_directory(&self, bytes: &[u8]) -> Result<(), FileError> {
-        self.folder.write(&self.folder.lock()?, DIRECTORY, bytes)
+        self.folder.write(&self.folder.lock(WRITE_LOCK)?, DIRECTORY, bytes)
     }
 
     fn load_roll(&self, authority: PublicKey) -> Result<Roll, FileError> {
@@ -238,7 +251,7 @@ impl Home {
 
     fn save_private_key(&self, name: &str, key: &PrivateKey) -> Result<(), FileError> {
         assert!(key.suite() == Suite::Ed25519, "simulated keys never leave the simulator");
-        let lock = self.folder.lock()?;
+        let lock = self.folder.lock(WRITE_LOCK)?;
         match self.load_private_key(name)? {
             Some(known) if known.public() == key.public() => Ok(()),
             Some(_) => Err(FileError::WouldReplace { path: self.folder.path().join(name) }),
@@ -253,7 +266,7 @@ impl Home {
     }
 
     fn save_record(&self, name: &str, kind: Kind, record: &impl Signed) -> Result<(), FileError> {
-        self.write_line(&self.folder.lock()?, name, &to_text(kind, &record.encode()))
+        self.write_line(&self.folder.lock(WRITE_LOCK)?, name, &to_text(kind, &record.encode()))
     }
 
     fn load_text(

@@ -281,3 +281,21 @@ fn secrets_are_not_printed() {
     let printed = printed + &format!("{slept:?}");
     assert!(!printed.contains("171") && !printed.contains("ab, ") && !printed.contains("abab"), "{printed}");
 }
+
+#[test]
+fn a_charter_that_prolongs_the_times_makes_no_old_nonce_good_again() {
+    // By short times the accepted session is forgotten; by long ones its nonce would be young enough.
+    let short = Config::new(Duration::from_millis(100), Duration::from_secs(1));
+    let long = Config::new(Duration::from_secs(60), Duration::from_secs(6000));
+    let mut bench = Bench::idle();
+    bench.machine.reconfigure(short.clone());
+    let nonce = bench.acked(Bench::OTHER, 5);
+    bench.receive(Bench::OTHER, 5, Message::Commit(nonce));
+    bench.handle(Input::Discard { token: TOKEN });
+    bench.now = bench.now + short.record_life() + Duration::from_secs(1);
+    bench.handle(Input::Wake);
+    bench.machine.reconfigure(long.clone());
+    assert!(short.record_life() < long.h_accept(), "or this shows nothing");
+    bench.receive(Bench::OTHER, 5, Message::Commit(nonce));
+    assert!(!bench.machine.holds(TOKEN), "K5");
+}

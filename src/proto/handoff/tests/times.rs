@@ -21,22 +21,10 @@ fn the_times_of_the_smallest_circle() {
     assert_eq!(config.h_accept(), Duration::from_millis(28_500));
 }
 
-#[test]
-fn fast_motion_keeps_the_proportions() {
-    let slow = Config::new(Duration::from_secs(4), Duration::from_secs(1200));
-    let fast = Config::new(Duration::from_millis(200), Duration::from_secs(60)).accelerated(20);
-    assert_eq!(fast.t_regen_min() * 20, slow.t_regen_min());
-    assert_eq!(fast.h_commit() * 20, slow.h_commit());
-    assert_eq!(fast.h_accept() * 20, slow.h_accept());
-    assert_eq!(fast.t_selffence() * 20, slow.t_selffence());
-    assert_eq!(fast.rto(None) * 20, slow.rto(None));
-    assert_eq!(slow.clone().accelerated(0), slow, "no motion at all is not asked for");
-}
-
 proptest! {
     #[test]
-    fn late_commits_end_before_regeneration(slot_ms in 0_u64..10_000_000, min_ms in 0_u64..10_000_000_000, times in 1_u32..200) {
-        let config = Config::new(Duration::from_millis(slot_ms), Duration::from_millis(min_ms)).accelerated(times);
+    fn late_commits_end_before_regeneration(slot_ms in 0_u64..10_000_000, min_ms in 0_u64..10_000_000_000) {
+        let config = Config::new(Duration::from_millis(slot_ms), Duration::from_millis(min_ms));
         prop_assert!(config.h_commit() < config.h_accept());
         prop_assert!(config.h_accept() + config.nonce_tick < config.t_regen_min(), "a nonce's age is known to a tick");
         prop_assert!(config.t_selffence() < config.t_regen_min());
