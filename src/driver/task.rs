@@ -8,6 +8,7 @@ use std::time::Duration;
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 use tokio::net::UdpSocket;
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -27,6 +28,9 @@ const BUFFER: usize = 2048;
 
 /// Datagrams taken in before the clock and the commands get their turn.
 const BATCH: usize = 64;
+
+/// Commands obeyed before the socket gets its turn again.
+const REQUESTS: usize = 16;
 
 /// Commands and events that may wait.
 const QUEUE: usize = 1024;
@@ -100,12 +104,18 @@ impl Handle {
     }
 }
 
+/// What the socket should keep while the task is busy, as far as the system allows: a few hundredths of a second of a flood,
+/// or what was really meant for us would be lost in it.
+const SOCKET_BUFFER: usize = 4 << 20;
+
 /// Runs a node on a socket until it has left or the last handle is gone.
 pub fn spawn(
     node: Node,
     socket: UdpSocket,
     clock: BootClock,
 ) -> io::Result<(Handle, JoinHandle<Result<(), DriverError>>)> {
+    // Less is no reason not to run.
+    let _ = socket2::SockRef::from(&socket).set_recv_buffer_size(SOCKET_BUFFER);
     let (requests, inbox) = mpsc::channel(QUEUE);
     let (events, _) = broadcast::channel(QUEUE);
     let handle = Handle { requests, events: events.clone(), address: socket.local_addr()? };
@@ -153,8 +163,28 @@ impl Task {
                 Call::Request(None) => return Ok(()),
                 Call::Deadline => self.on_deadline(),
             }
+            if self.take_turns() {
+                return Ok(());
+            }
         }
         Ok(())
+    }
+
+    /// Whoever floods the socket makes it ready again at once, and it always goes first above. So after every batch the
+    /// commands and the clock get their turn, and what they wait for is bounded by the batch. True if nobody is left to
+    /// ask.
+    fn take_turns(&mut self) -> bool {
+        for _ in 0..REQUESTS {
+            match self.inbox.try_recv() {
+                Ok(request) => self.on_request(request),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return true,
+            }
+        }
+        if self.node.next_deadline() <= self.clock.now() {
+            self.on_deadline();
+        }
+        false
     }
 
     fn on_received(

@@ -10,15 +10,16 @@ use crate::wire::records::{Bans, Charter, Entry};
 use crate::wire::{Body, Datagram};
 
 use super::machine::{Cargo, Leaving, Node, Question, agent_config};
-use super::nouns::{Event, Output};
+use super::nouns::Event;
 
 impl Node {
-    pub(super) fn on_datagram(&mut self, bytes: &[u8], from: SocketAddr, now: Time) {
+    /// False if it was not let in.
+    pub(super) fn on_datagram(&mut self, bytes: &[u8], from: SocketAddr, now: Time) -> bool {
         let datagram = match self.admit(bytes, from, now) {
             Ok(datagram) => datagram,
             Err(rejection) => {
                 self.counters.reject(rejection);
-                return;
+                return false;
             }
         };
         self.counters.accepted += 1;
@@ -32,6 +33,7 @@ impl Node {
             had_certificate: datagram.certificate.is_some(),
         });
         self.on_body(datagram, from, now);
+        true
     }
 
     fn on_body(&mut self, datagram: Datagram, address: SocketAddr, now: Time) {
@@ -43,12 +45,12 @@ impl Node {
             Body::Move => self.to_handoff.push_back(hand(handoff::Message::Move)),
             Body::Ack { entries } => {
                 self.to_handoff.push_back(hand(handoff::Message::Ack(header.nonce)));
-                self.learn_all(entries, now);
+                self.learn_later(entries, now);
             }
             Body::Commit { age, cool, entries } => {
                 self.arriving = Some(Cargo { age, cool });
                 self.to_handoff.push_back(hand(handoff::Message::Commit(header.nonce)));
-                self.learn_all(entries, now);
+                self.learn_later(entries, now);
             }
             Body::EarlyStop => self.to_handoff.push_back(hand(handoff::Message::EarlyStop(header.nonce))),
             Body::Scout { hearsay, echo, charter_version, bans_version, entries } => {
@@ -72,6 +74,7 @@ impl Node {
                 let asked = self.asked.iter().position(|asked| asked.concerns(from) && asked.echo == echo);
                 let Some(asked) = asked.map(|place| self.asked.swap_remove(place)) else { return };
                 let round_trip = now.since(asked.at);
+                self.directory.is_alive(from);
                 self.directory.heard_from(from, Some(round_trip), now);
                 self.directory.saw_clock(from, self.clock_offset_ms(wall_ms, round_trip, now));
                 self.learn_all(entries, now);
@@ -87,7 +90,7 @@ impl Node {
             Body::Bans(bans) => self.on_bans(bans, now),
             Body::Enrol { key, invitation, mac } => {
                 let event = Event::Enrol { member: from, key, invitation, mac, address };
-                self.outputs.push_back(Output::Event(event));
+                self.outbox.tell(event);
             }
             // An answer to somebody who was not a member when it asked: nothing that a node asks for.
             Body::Enrolled { .. } => {}
@@ -98,6 +101,11 @@ impl Node {
         for entry in entries {
             self.learn(entry, now);
         }
+    }
+
+    /// With a token on its way there is no time for other people's signatures.
+    fn learn_later(&mut self, entries: Vec<Entry>, now: Time) {
+        self.to_learn.extend(entries.into_iter().map(|entry| (entry, now)));
     }
 
     /// Two signatures are checked for a new entry, so first see whether it would be one.
@@ -114,7 +122,7 @@ impl Node {
         }
         if self.directory.learn(entry) == Learned::New {
             self.tell_members();
-            self.outputs.push_back(Output::Event(Event::MemberLearned { member }));
+            self.outbox.tell(Event::MemberLearned { member });
         }
     }
 
@@ -124,7 +132,7 @@ impl Node {
         if self.identity.roll.offer_charter(charter) == Ok(true) {
             self.agent.reconfigure(Arc::new(config));
             let version = self.identity.roll.charter().version;
-            self.outputs.push_back(Output::Event(Event::CharterChanged { version }));
+            self.outbox.tell(Event::CharterChanged { version });
         }
     }
 
@@ -136,7 +144,7 @@ impl Node {
         let roll = &self.identity.roll;
         self.directory.retain(|certificate| !roll.is_banned(certificate.serial));
         self.keys.retain(|_, certificate| !roll.is_banned(certificate.serial));
-        self.outputs.push_back(Output::Event(Event::BansChanged { version: roll.bans_version() }));
+        self.outbox.tell(Event::BansChanged { version: roll.bans_version() });
         self.expel_myself_if_banned(now);
     }
 
@@ -152,6 +160,6 @@ impl Node {
             self.to_agent.push_back(agent::Input::Lost);
         }
         self.leaving = Leaving::Gone;
-        self.outputs.push_back(Output::Event(Event::Expelled));
+        self.outbox.tell(Event::Expelled);
     }
 }

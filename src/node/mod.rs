@@ -22,6 +22,7 @@ mod buckets;
 mod hearing;
 mod machine;
 mod nouns;
+mod outbox;
 mod speech;
 mod status;
 mod translation;
