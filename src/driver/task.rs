@@ -294,3 +294,62 @@ pub fn random_bytes<const N: usize>() -> Result<[u8; N], DriverError> {
     SysRng.try_fill_bytes(&mut bytes).map_err(|_| DriverError::Randomness)?;
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::{Config, Identity};
+    use crate::proto::directory;
+    use crate::trust::{Authority, GateKey, PrivateKey, Suite};
+    use crate::wire::records::{Charter, RuleSet};
+
+    fn node(address: SocketAddr, clock: &BootClock) -> Node {
+        let authority = Authority::new(PrivateKey::from_seed(Suite::Simulated, [9; 32]));
+        let charter = authority.sign_charter(Charter {
+            circle: authority.circle(),
+            version: 1,
+            issued_s: 1,
+            name: "flooded".to_owned(),
+            source: "http://127.0.0.1/".to_owned(),
+            slot: Duration::from_secs(4),
+            skip: Duration::from_millis(1),
+            capacity: 2,
+            bandwidth: 0,
+            rules: RuleSet::Guarded,
+            scouts: 1,
+            signature: [0; 64],
+        });
+        let key = PrivateKey::from_seed(Suite::Simulated, [1; 32]);
+        let certificate = authority.issue(1, key.public(), "lab", 1, 9_000_000_000).unwrap();
+        let roll = Roll::new(Suite::Simulated, authority.public(), charter, None).unwrap();
+        let config = Config {
+            address,
+            sequence: 1,
+            boot_secret: [1; 32],
+            wall_offset_ms: clock.wall_offset_ms(),
+            seed: 1,
+            directory: directory::Config::default(),
+        };
+        let identity = Identity { key, certificate, roll, gate: GateKey::from_bytes([3; 32]) };
+        Node::new(identity, config, clock.now()).unwrap()
+    }
+
+    /// More than three batches wait in the socket, and as much comes while they are dealt with.
+    #[tokio::test]
+    async fn a_command_waits_for_one_batch_of_a_flood_and_no_longer() {
+        let (socket, clock) = (UdpSocket::bind("127.0.0.1:0").await.unwrap(), BootClock::new());
+        let address = socket.local_addr().unwrap();
+        let (handle, _task) = spawn(node(address, &clock), socket, clock).unwrap();
+        let flood = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        for _ in 0..=3 * BATCH {
+            flood.send_to(b"junk", address).unwrap();
+        }
+        // One thread runs both: the task sees nothing of this before the question is in its queue.
+        let batch = BATCH as u64;
+        for asked in 1..=3 {
+            let heard: u64 = handle.status().await.unwrap().rejected.values().sum();
+            assert!(heard <= asked * batch, "question {asked} waited for {heard} datagrams");
+            assert!(asked > 1 || heard > 0, "what waited in the socket goes first");
+        }
+    }
+}
