@@ -74,7 +74,7 @@ fn counters(lab: &Lab) -> [u64; 4] {
     let status = lab.glance().unwrap();
     let count = |name: &str| status["counters"][name].as_u64().unwrap_or(0);
     let known = status["members"].as_array().map_or(0, Vec::len);
-    [known as u64, count("visits"), count("accepted"), count("sent")]
+    [known as u64, count("visits"), count("datagrams_accepted"), count("datagrams_sent")]
 }
 
 /// The others, all running, with one of each other and the lab to begin with.
