@@ -1,8 +1,9 @@
 //! How long a handoff takes on loopback, between two processes: from sending the Move to accepting the Commit.
 //!
 //! `cargo bench --bench handoff` prints it beside its limit: one and a half round trips of a bare UDP ping-pong between the
-//! same two processes (Move there, Ack back, Commit there), plus the three signatures and three verifications on
-//! the way, all measured in the same run.
+//! same two processes (Move there, Ack back, Commit there), plus the signatures on the way: those of Ack and Commit are
+//! made and all three are checked. (The Move's own is made before it is sent.) Between two handoffs there is one ping and
+//! one round of signatures, so that whatever else the machine does hits all of them alike.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot run says so and ends")]
@@ -21,18 +22,21 @@ use stroll::trust::{self, Authority, GateKey, PrivateKey, Roll, Suite};
 use stroll::wire::Kind;
 use stroll::wire::records::{Charter, Entry, RuleSet};
 
-const PASSES: usize = 400;
-const PINGS: usize = 400;
+const PASSES: usize = 500;
+/// The first are not counted.
+const WARM_UP: usize = 20;
 /// Between two samples of anything: a handoff comes after a rest too, when caches and cores have cooled down.
 const REST: Duration = Duration::from_millis(20);
-/// As long as a Move, which is padded.
+/// As long as a Move, which is padded; Ack and Commit are shorter.
 const PING_LEN: usize = 1_100;
 
 fn main() {
     match std::env::var("STROLL_BENCH_ROLE").as_deref() {
-        Ok("echo") => echo(),
         Ok("member") => {
             let other = std::env::var("STROLL_BENCH_OTHER").unwrap().parse().unwrap();
+            let echo = UdpSocket::bind("127.0.0.1:0").unwrap();
+            println!("{}", echo.local_addr().unwrap());
+            std::thread::spawn(move || reflect(&echo));
             Member::new(2, 1, other).run(|line| println!("{line}"));
         }
         _ => measure(),
@@ -40,17 +44,20 @@ fn main() {
 }
 
 fn measure() {
-    let ping = ping_pong();
-    let signatures = signatures();
-    let (passes, count) = handoffs();
-    let limit = |round_trip: f64| 1.5 * round_trip + signatures;
-    println!("loopback, two processes, {count} handoffs; microseconds");
-    println!("{:34} {:>9} {:>9}", "", "p50", "p99");
-    println!("{:34} {:>9.0} {:>9.0}", "UDP round trip of 1,100 bytes", ping.0, ping.1);
-    println!("{:34} {signatures:>9.0}", "three signatures, three checks");
-    println!("{:34} {:>9.0} {:>9.0}", "limit: 1.5 round trips + these", limit(ping.0), limit(ping.1));
-    println!("{:34} {:>9.0} {:>9.0}", "handoff: Move sent to Commit taken", passes.0, passes.1);
-    println!("{:34} {:>9.2} {:>9.2}", "ratio", passes.0 / limit(ping.0), passes.1 / limit(ping.1));
+    let Samples { handoffs, pings, signatures } = samples();
+    let limits = pings.iter().zip(&signatures).map(|(ping, signature)| 1.5 * ping + signature).collect();
+    println!("loopback, two processes, {} handoffs; microseconds", handoffs.len());
+    println!("{:38} {:>8} {:>8} {:>8}", "", "p50", "p90", "p99");
+    let print = |name: &str, values: [f64; 3]| {
+        println!("{name:38} {:>8.0} {:>8.0} {:>8.0}", values[0], values[1], values[2]);
+    };
+    print("UDP round trip of 1,100 bytes", quantiles(pings));
+    print("two signatures, three checks", quantiles(signatures));
+    let (limit, handoff) = (quantiles(limits), quantiles(handoffs));
+    print("limit: 1.5 round trips + signatures", limit);
+    print("handoff: Move sent to Commit accepted", handoff);
+    let ratio: Vec<f64> = handoff.iter().zip(limit).map(|(handoff, limit)| handoff / limit).collect();
+    println!("{:38} {:>8.2} {:>8.2} {:>8.2}", "ratio", ratio[0], ratio[1], ratio[2]);
 }
 
 fn child(role: &str) -> Process {
@@ -59,64 +66,81 @@ fn child(role: &str) -> Process {
     process
 }
 
-/// Median and 99th percentile.
-fn quantiles(mut samples: Vec<f64>) -> (f64, f64) {
+fn quantiles(mut samples: Vec<f64>) -> [f64; 3] {
     samples.sort_by(f64::total_cmp);
-    let at = |percent: usize| samples.get(samples.len() * percent / 100).copied().unwrap_or(f64::NAN);
-    (at(50), at(99))
+    [50, 90, 99].map(|percent| samples.get(samples.len() * percent / 100).copied().unwrap_or(f64::NAN))
 }
 
-fn echo() {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    println!("{}", socket.local_addr().unwrap());
+fn reflect(socket: &UdpSocket) {
     let mut buffer = [0; 2048];
     while let Ok((len, from)) = socket.recv_from(&mut buffer) {
         socket.send_to(&buffer[..len], from).unwrap();
     }
 }
 
-fn ping_pong() -> (f64, f64) {
-    let mut echo = child("echo").spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(echo.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.connect(line.trim()).unwrap();
-    let mut buffer = [0; PING_LEN];
-    let samples = (0..PINGS).map(|_| {
-        std::thread::sleep(REST);
-        let started = Instant::now();
-        socket.send(&buffer).unwrap();
-        socket.recv(&mut buffer).unwrap();
-        started.elapsed().as_secs_f64() * 1e6
-    });
-    let quantiles = quantiles(samples.collect());
-    echo.kill().unwrap();
-    echo.wait().unwrap();
-    quantiles
+/// In microseconds.
+struct Samples {
+    handoffs: Vec<f64>,
+    pings: Vec<f64>,
+    signatures: Vec<f64>,
 }
 
-/// What three signatures and three checks cost, in microseconds.
-fn signatures() -> f64 {
-    let key = PrivateKey::from_seed(Suite::Ed25519, [1; 32]);
-    let message = [7; PING_LEN];
-    let samples = (0..PINGS).map(|_| {
-        std::thread::sleep(REST);
+/// What is measured between two handoffs.
+struct Yardstick {
+    socket: UdpSocket,
+    key: PrivateKey,
+    public: [u8; 32],
+    pings: Vec<f64>,
+    signatures: Vec<f64>,
+}
+
+impl Yardstick {
+    fn new(echo: SocketAddr) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(echo).unwrap();
+        let key = PrivateKey::from_seed(Suite::Ed25519, [1; 32]);
+        Self { socket, public: key.public(), key, pings: Vec::new(), signatures: Vec::new() }
+    }
+
+    fn ping(&mut self) {
+        let mut buffer = [0; PING_LEN];
         let started = Instant::now();
-        for _ in 0..3 {
-            let signature = key.sign(&message);
-            assert!(trust::verify(Suite::Ed25519, &key.public(), &message, &signature));
+        self.socket.send(&buffer).unwrap();
+        self.socket.recv(&mut buffer).unwrap();
+        self.pings.push(started.elapsed().as_secs_f64() * 1e6);
+    }
+
+    /// What the taker does (check the Move, sign the Ack, check the Commit), and after a rest what the giver does (check
+    /// the Ack, sign the Commit): each begins as cold as it does there.
+    fn sign(&mut self) {
+        let message = [7; PING_LEN / 2];
+        let signature = self.key.sign(&message);
+        let mut sum = Duration::ZERO;
+        for checks_after in [1, 0] {
+            std::thread::sleep(REST);
+            let started = Instant::now();
+            self.check(&message, &signature);
+            std::hint::black_box(self.key.sign(&message));
+            for _ in 0..checks_after {
+                self.check(&message, &signature);
+            }
+            sum += started.elapsed();
         }
-        started.elapsed().as_secs_f64() * 1e6
-    });
-    quantiles(samples.collect()).0
+        self.signatures.push(sum.as_secs_f64() * 1e6);
+    }
+
+    fn check(&self, message: &[u8], signature: &[u8; 64]) {
+        assert!(trust::verify(Suite::Ed25519, &self.public, message, signature));
+    }
 }
 
-fn handoffs() -> ((f64, f64), usize) {
+fn samples() -> Samples {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let here = socket.local_addr().unwrap();
     let mut other = child("member").env("STROLL_BENCH_OTHER", here.to_string()).spawn().unwrap();
     let mut lines = BufReader::new(other.stdout.take().unwrap()).lines();
-    let there: SocketAddr = lines.next().unwrap().unwrap().parse().unwrap();
+    let mut address = || -> SocketAddr { lines.next().unwrap().unwrap().parse().unwrap() };
+    let (echo, there) = (address(), address());
     // The other process tells when it accepted which session; both read one clock.
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -126,17 +150,17 @@ fn handoffs() -> ((f64, f64), usize) {
         }
     });
     let mut member = Member::on(socket, 1, 2, there);
-    member.is_founder = true;
-    let moves = member.run(|_| {});
+    member.yardstick = Some(Yardstick::new(echo));
+    let (moves, yardstick) = member.run(|_| {});
     other.kill().unwrap();
     other.wait().unwrap();
-    let samples: Vec<f64> = told
+    let handoffs = told
         .try_iter()
         .filter_map(|(session, at)| Some((at - moves.get(&session)?) as f64 / 1e3))
-        .skip(20)
+        .skip(WARM_UP)
         .collect();
-    let count = samples.len();
-    (quantiles(samples), count)
+    let Yardstick { pings, signatures, .. } = yardstick.unwrap();
+    Samples { handoffs, pings, signatures }
 }
 
 /// A node on a blocking socket: no runtime in between, so that only the protocol is measured.
@@ -144,7 +168,8 @@ struct Member {
     node: Node,
     socket: UdpSocket,
     clock: BootClock,
-    is_founder: bool,
+    /// The founder's.
+    yardstick: Option<Yardstick>,
     /// When the Move of which session was sent.
     moves: BTreeMap<i64, i64>,
 }
@@ -173,33 +198,56 @@ impl Member {
         let record = trust::sign_address(&key, node.roll().circle(), 1, address);
         let entry = Entry { record, certificate: identity(other).certificate };
         node.handle(Input::Command(Command::Learn { entry }), clock.now());
-        Self { node, socket, clock, is_founder: false, moves: BTreeMap::new() }
+        Self { node, socket, clock, yardstick: None, moves: BTreeMap::new() }
     }
 
     /// Hands the token to and fro; gives when which Move left.
-    fn run(mut self, mut report: impl FnMut(String)) -> BTreeMap<i64, i64> {
+    fn run(mut self, mut report: impl FnMut(String)) -> (BTreeMap<i64, i64>, Option<Yardstick>) {
         self.drain(&mut report);
-        if self.is_founder {
+        if self.yardstick.is_some() {
             let now = self.clock.now();
             self.node.handle(Input::Command(Command::Found), now);
             self.drain(&mut report);
         }
         let mut buffer = [0; 2048];
+        let mut is_measured = false;
         while self.moves.len() < PASSES {
-            let wait = self.node.next_deadline().since(self.clock.now()).max(Duration::from_micros(1));
-            self.socket.set_read_timeout(Some(wait)).unwrap();
-            let received = self.socket.recv_from(&mut buffer);
-            let now = self.clock.now();
-            match received {
-                Ok((len, from)) => self.node.handle(Input::Datagram { bytes: &buffer[..len], from }, now),
-                Err(_) => self.node.handle(Input::Wake, now),
+            // While the token rests here: what a handoff is measured by, each after a rest as well.
+            let is_here = self.node.token().is_some();
+            if is_here && !is_measured {
+                self.measure_between(&mut buffer, &mut report);
             }
-            self.drain(&mut report);
+            is_measured = is_here;
+            self.listen(self.node.next_deadline().since(self.clock.now()), &mut buffer, &mut report);
         }
-        self.moves
+        (self.moves, self.yardstick)
+    }
+
+    fn measure_between(&mut self, buffer: &mut [u8], report: &mut impl FnMut(String)) {
+        // First the answers to the scouts; they come at once.
+        self.listen(Duration::from_millis(5), buffer, report);
+        if let Some(yardstick) = &mut self.yardstick {
+            std::thread::sleep(REST);
+            yardstick.ping();
+            yardstick.sign();
+        }
+    }
+
+    /// Until something comes, or for so long.
+    fn listen(&mut self, wait: Duration, buffer: &mut [u8], report: &mut impl FnMut(String)) {
+        self.socket.set_read_timeout(Some(wait.max(Duration::from_micros(1)))).unwrap();
+        let received = self.socket.recv_from(buffer);
+        let now = self.clock.now();
+        match received {
+            Ok((len, from)) => self.node.handle(Input::Datagram { bytes: &buffer[..len], from }, now),
+            Err(_) => self.node.handle(Input::Wake, now),
+        }
+        self.drain(report);
     }
 
     fn drain(&mut self, report: &mut impl FnMut(String)) {
+        // What has happened has happened when the node says so; a line on the way out is not part of it.
+        let mut arrived = None;
         while let Some(output) = self.node.poll_output() {
             let now: Time = self.clock.now();
             match output {
@@ -211,11 +259,12 @@ impl Member {
                     self.socket.send_to(&bytes, to).unwrap();
                 }
                 Output::Event(Event::Handoff(handoff::Event::Arrived { session, .. })) => {
-                    report(format!("{} {}", session.0, now.as_nanos()));
+                    arrived = Some(format!("{} {}", session.0, now.as_nanos()));
                 }
                 Output::Event(_) => {}
             }
         }
+        arrived.into_iter().for_each(report);
     }
 }
 
@@ -230,7 +279,7 @@ fn identity(member: u8) -> Identity {
         source: "http://127.0.0.1/".to_owned(),
         slot: Duration::from_secs(1),
         // A member answers a few questions a second to each source, and no more.
-        skip: Duration::from_millis(60),
+        skip: Duration::from_millis(100),
         capacity: 2,
         bandwidth: 0,
         rules: RuleSet::Guarded,

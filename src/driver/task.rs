@@ -8,6 +8,7 @@ use std::time::Duration;
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 use tokio::net::UdpSocket;
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -27,6 +28,9 @@ const BUFFER: usize = 2048;
 
 /// Datagrams taken in before the clock and the commands get their turn.
 const BATCH: usize = 64;
+
+/// Commands obeyed before the socket gets its turn again.
+const REQUESTS: usize = 16;
 
 /// Commands and events that may wait.
 const QUEUE: usize = 1024;
@@ -100,12 +104,18 @@ impl Handle {
     }
 }
 
+/// What the socket should keep while the task is busy, as far as the system allows: a few hundredths of a second of a flood,
+/// or what was really meant for us would be lost in it.
+const SOCKET_BUFFER: usize = 4 << 20;
+
 /// Runs a node on a socket until it has left or the last handle is gone.
 pub fn spawn(
     node: Node,
     socket: UdpSocket,
     clock: BootClock,
 ) -> io::Result<(Handle, JoinHandle<Result<(), DriverError>>)> {
+    // Less is no reason not to run.
+    let _ = socket2::SockRef::from(&socket).set_recv_buffer_size(SOCKET_BUFFER);
     let (requests, inbox) = mpsc::channel(QUEUE);
     let (events, _) = broadcast::channel(QUEUE);
     let handle = Handle { requests, events: events.clone(), address: socket.local_addr()? };
@@ -147,38 +157,63 @@ impl Task {
             };
             // But before anything is heard: did we sleep? What is due or was said may no longer be true.
             self.notice_sleep(deadline)?;
+            let mut is_flooded = false;
             match call {
-                Call::Received(received) => self.on_received(received, &mut buffer)?,
+                Call::Received(received) => is_flooded = self.on_received(received, &mut buffer)?,
                 Call::Request(Some(request)) => self.on_request(request),
                 Call::Request(None) => return Ok(()),
                 Call::Deadline => self.on_deadline(),
+            }
+            if self.take_turns() {
+                return Ok(());
+            }
+            if is_flooded {
+                // Whoever wants to ask must get to it.
+                tokio::task::yield_now().await;
             }
         }
         Ok(())
     }
 
+    /// Whoever floods the socket makes it ready again at once, and it always goes first above. So after every batch the
+    /// commands and the clock get their turn, and what they wait for is bounded by the batch. True if nobody is left to
+    /// ask.
+    fn take_turns(&mut self) -> bool {
+        for _ in 0..REQUESTS {
+            match self.inbox.try_recv() {
+                Ok(request) => self.on_request(request),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return true,
+            }
+        }
+        if self.node.next_deadline() <= self.clock.now() {
+            self.on_deadline();
+        }
+        false
+    }
+
+    /// One batch; true if there may be more.
     fn on_received(
         &mut self,
         first: io::Result<(usize, SocketAddr)>,
         buffer: &mut [u8],
-    ) -> Result<(), DriverError> {
-        let mut received = first;
+    ) -> Result<bool, DriverError> {
+        let mut first = Some(first);
         for _ in 0..BATCH {
-            match received {
+            match first.take().unwrap_or_else(|| self.socket.try_recv_from(buffer)) {
                 Ok((len, from)) => {
                     let now = self.clock.now();
                     let bytes = buffer.get(..len).unwrap_or_default();
                     self.node.handle(Input::Datagram { bytes, from }, now);
                     self.drain(now);
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 // An earlier datagram of ours found nobody: no reason to stop listening.
                 Err(error) if is_harmless(&error) => {}
                 Err(error) => return Err(error.into()),
             }
-            received = self.socket.try_recv_from(buffer);
         }
-        Ok(())
+        Ok(true)
     }
 
     fn on_request(&mut self, request: Request) {
@@ -263,4 +298,67 @@ pub fn random_bytes<const N: usize>() -> Result<[u8; N], DriverError> {
     let mut bytes = [0; N];
     SysRng.try_fill_bytes(&mut bytes).map_err(|_| DriverError::Randomness)?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::{Config, Identity};
+    use crate::proto::directory;
+    use crate::trust::{Authority, GateKey, PrivateKey, Suite};
+    use crate::wire::records::{Charter, RuleSet};
+
+    fn node(address: SocketAddr, clock: &BootClock) -> Node {
+        let authority = Authority::new(PrivateKey::from_seed(Suite::Simulated, [9; 32]));
+        let charter = authority.sign_charter(Charter {
+            circle: authority.circle(),
+            version: 1,
+            issued_s: 1,
+            name: "flooded".to_owned(),
+            source: "http://127.0.0.1/".to_owned(),
+            slot: Duration::from_secs(4),
+            skip: Duration::from_millis(1),
+            capacity: 2,
+            bandwidth: 0,
+            rules: RuleSet::Guarded,
+            scouts: 1,
+            signature: [0; 64],
+        });
+        let key = PrivateKey::from_seed(Suite::Simulated, [1; 32]);
+        let certificate = authority.issue(1, key.public(), "lab", 1, 9_000_000_000).unwrap();
+        let roll = Roll::new(Suite::Simulated, authority.public(), charter, None).unwrap();
+        let config = Config {
+            address,
+            sequence: 1,
+            boot_secret: [1; 32],
+            wall_offset_ms: clock.wall_offset_ms(),
+            seed: 1,
+            directory: directory::Config::default(),
+        };
+        let identity = Identity { key, certificate, roll, gate: GateKey::from_bytes([3; 32]) };
+        Node::new(identity, config, clock.now()).unwrap()
+    }
+
+    /// And none of the flood is lost between two batches: there may be a Commit in it.
+    #[tokio::test]
+    async fn a_command_waits_for_one_batch_of_a_flood_and_no_longer() {
+        let (socket, clock) = (UdpSocket::bind("127.0.0.1:0").await.unwrap(), BootClock::new());
+        let address = socket.local_addr().unwrap();
+        let (handle, _task) = spawn(node(address, &clock), socket, clock).unwrap();
+        let flood = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        for _ in 0..=3 * BATCH {
+            flood.send_to(b"junk", address).unwrap();
+        }
+        // One thread runs both: the task sees nothing of this before the question is in its queue.
+        let batch = BATCH as u64;
+        for asked in 1..=3 {
+            let heard: u64 = handle.status().await.unwrap().rejected.values().sum();
+            assert!(heard <= asked * batch, "question {asked} waited for {heard} datagrams");
+            assert!(asked > 1 || heard > 0, "what waited in the socket goes first");
+        }
+        let flood = 3 * batch + 1;
+        while handle.status().await.unwrap().rejected.values().sum::<u64>() < flood {
+            tokio::task::yield_now().await;
+        }
+    }
 }

@@ -12,18 +12,19 @@ use crate::wire::records::{Bans, Charter, Entry};
 use crate::wire::{Body, Datagram, Header};
 
 use super::machine::{Cargo, Leaving, Node, Question, agent_config, handoff_config};
-use super::nouns::{Event, Output};
+use super::nouns::Event;
 
 /// More questions than a member asks between two of its address records.
 const QUESTIONS_OF_A_RUN: u64 = 1_000_000_000;
 
 impl Node {
-    pub(super) fn on_datagram(&mut self, bytes: &[u8], from: SocketAddr, now: Time) {
+    /// False if it was not let in.
+    pub(super) fn on_datagram(&mut self, bytes: &[u8], from: SocketAddr, now: Time) -> bool {
         let datagram = match self.admit(bytes, from, now) {
             Ok(datagram) => datagram,
             Err(rejection) => {
                 self.counters.reject(rejection);
-                return;
+                return false;
             }
         };
         self.counters.accepted += 1;
@@ -37,6 +38,7 @@ impl Node {
         });
         let round_trip = self.on_answer(&datagram.header, now);
         self.on_body(datagram, from, round_trip, now);
+        true
     }
 
     /// Only an answer to what was asked just now shows that a member is there: anything else may be a recording.
@@ -44,6 +46,7 @@ impl Node {
         let asked = self.asked.iter().position(|asked| asked.is_answered_by(header));
         let Some(asked) = asked.map(|place| self.asked.swap_remove(place)) else { return Duration::ZERO };
         let round_trip = now.since(asked.at);
+        self.directory.is_alive(header.sender);
         self.directory.heard_from(header.sender, Some(round_trip), now);
         round_trip
     }
@@ -57,12 +60,12 @@ impl Node {
             Body::Move => self.to_handoff.push_back(hand(handoff::Message::Move)),
             Body::Ack { entries } => {
                 self.to_handoff.push_back(hand(handoff::Message::Ack(header.nonce)));
-                self.learn_all(entries, now);
+                self.learn_later(entries, now);
             }
             Body::Commit { age, cool, entries } => {
                 self.arriving = Some(Cargo { age, cool });
                 self.to_handoff.push_back(hand(handoff::Message::Commit(header.nonce)));
-                self.learn_all(entries, now);
+                self.learn_later(entries, now);
             }
             Body::EarlyStop => self.to_handoff.push_back(hand(handoff::Message::EarlyStop(header.nonce))),
             Body::Scout { hearsay, charter_version, bans_version, entries } => {
@@ -85,7 +88,7 @@ impl Node {
             Body::Bans(bans) => self.on_bans(bans, now),
             Body::Enrol { key, invitation, mac } => {
                 let event = Event::Enrol { member: from, key, invitation, mac, address };
-                self.outputs.push_back(Output::Event(event));
+                self.outbox.tell(event);
             }
             Body::Renew => self.on_renew(self.question, now),
             Body::Renewed { certificate } => self.take_certificate(certificate, now),
@@ -98,6 +101,11 @@ impl Node {
         for entry in entries {
             self.learn(entry, now);
         }
+    }
+
+    /// With a token on its way there is no time for other people's signatures.
+    fn learn_later(&mut self, entries: Vec<Entry>, now: Time) {
+        self.to_learn.extend(entries.into_iter().map(|entry| (entry, now)));
     }
 
     /// Two signatures are checked for a new entry, so first see whether it would be one.
@@ -117,7 +125,7 @@ impl Node {
         }
         if self.directory.learn(entry) == Learned::New {
             self.tell_members();
-            self.outputs.push_back(Output::Event(Event::MemberLearned { member }));
+            self.outbox.tell(Event::MemberLearned { member });
         }
     }
 
@@ -143,7 +151,7 @@ impl Node {
             self.load.set_nominal_period(config.nominal_period());
             self.agent.reconfigure(Arc::new(config));
             let version = self.identity.roll.charter().version;
-            self.outputs.push_back(Output::Event(Event::CharterChanged { version }));
+            self.outbox.tell(Event::CharterChanged { version });
         }
     }
 
@@ -155,7 +163,7 @@ impl Node {
         let roll = &self.identity.roll;
         self.directory.retain(|certificate| !roll.is_banned(certificate.serial));
         self.keys.retain(|_, certificate| !roll.is_banned(certificate.serial));
-        self.outputs.push_back(Output::Event(Event::BansChanged { version: roll.bans_version() }));
+        self.outbox.tell(Event::BansChanged { version: roll.bans_version() });
         self.expel_myself_if_banned(now);
     }
 
@@ -178,6 +186,6 @@ impl Node {
             self.to_agent.push_back(agent::Input::Lost);
         }
         self.leaving = Leaving::Gone;
-        self.outputs.push_back(Output::Event(Event::Expelled));
+        self.outbox.tell(Event::Expelled);
     }
 }

@@ -17,6 +17,7 @@ use crate::wire::{ANYONE, Header, Kind};
 use super::buckets::Buckets;
 use super::freshness::LastQuestions;
 use super::nouns::{Command, Config, Event, Identity, Input, Output};
+use super::outbox::Outbox;
 use super::status::Counters;
 
 /// How long a member has to answer before it counts as silent.
@@ -129,7 +130,9 @@ pub struct Node {
     pub(super) counters: Counters,
     pub(super) to_agent: VecDeque<agent::Input>,
     pub(super) to_handoff: VecDeque<handoff::Input>,
-    pub(super) outputs: VecDeque<Output>,
+    /// Entries that came with a handoff: what was heard when. They are checked when nothing is left to be said.
+    pub(super) to_learn: VecDeque<(Entry, Time)>,
+    pub(super) outbox: Outbox,
 }
 
 impl Node {
@@ -178,7 +181,8 @@ impl Node {
             counters: Counters::default(),
             to_agent: VecDeque::new(),
             to_handoff: VecDeque::new(),
-            outputs: VecDeque::new(),
+            to_learn: VecDeque::new(),
+            outbox: Outbox::default(),
             identity,
         })
     }
@@ -188,7 +192,8 @@ impl Node {
     /// # Panics
     /// If outputs of the last call were left behind: that is a bug of the driver.
     pub fn handle(&mut self, input: Input<'_>, now: Time) {
-        assert!(self.outputs.is_empty(), "drain the node's outputs before its next input");
+        let is_drained = self.outbox.is_empty() && self.to_learn.is_empty();
+        assert!(is_drained, "drain the node's outputs before its next input");
         if self.leaving == Leaving::Gone {
             return;
         }
@@ -197,7 +202,12 @@ impl Node {
             self.to_agent.push_back(agent::Input::Stalled);
         }
         match input {
-            Input::Datagram { bytes, from } => self.on_datagram(bytes, from, now),
+            Input::Datagram { bytes, from } => {
+                if !self.on_datagram(bytes, from, now) {
+                    // Nothing has changed but a counter, and nobody else's bytes are a reason to look at the time.
+                    return;
+                }
+            }
             Input::Command(command) => self.on_command(command, now),
             Input::Wake => {}
         }
@@ -208,12 +218,21 @@ impl Node {
         self.leave_when_drained();
     }
 
-    /// The next thing to be done, until there is none.
+    /// The next thing to be done, until there is none. Datagrams are signed here, one by one, so send each before the
+    /// next is asked for; what a handoff's datagrams told of others is checked last.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        loop {
+            if let Some(output) = self.outbox.take(&self.identity.key, &self.identity.gate) {
+                self.counters.sent += u64::from(matches!(output, Output::Datagram { .. }));
+                return Some(output);
+            }
+            let (entry, heard_at) = self.to_learn.pop_front()?;
+            self.learn(entry, heard_at);
+            self.pump(heard_at);
+        }
     }
 
-    /// When the node wants to be woken.
+    /// When the node wants to be woken: then it must be, whatever else comes in.
     pub fn next_deadline(&self) -> Time {
         if self.leaving == Leaving::Gone {
             return Time::ZERO + Duration::MAX;
@@ -348,9 +367,15 @@ impl Node {
                 *old = address;
             }
         }
-        if !self.greeted.is_empty()
-            && let Some(address) = self.greeted.get(self.rng.below(self.greeted.len())).copied()
-        {
+        self.greet_the_forgotten(now);
+    }
+
+    /// One of the old addresses at which nobody is known. Whoever has a token greets one more: two tokens that grew out of
+    /// one circle must hear of each other soon, and it is their holders who decide.
+    pub(super) fn greet_the_forgotten(&mut self, now: Time) {
+        let mut lost = self.greeted.clone();
+        lost.retain(|address| !self.directory.has_somebody_at(*address));
+        if let Some(address) = lost.get(self.rng.below(lost.len().max(1))).copied() {
             self.send_greeting(address, now);
         }
     }
@@ -373,7 +398,7 @@ impl Node {
         let until = now + span.min(crate::wire::COOL_LIMIT);
         if !span.is_zero() && until > self.cool_until {
             self.cool_until = until;
-            self.outputs.push_back(Output::Event(Event::Cooling { until }));
+            self.outbox.tell(Event::Cooling { until });
             self.tell_work(now);
         }
     }
@@ -424,7 +449,7 @@ impl Node {
         for member in self.directory.draw(GOODBYES) {
             self.send_goodbye(member);
         }
-        self.outputs.push_back(Output::Event(Event::Left));
+        self.outbox.tell(Event::Left);
     }
 
     pub(super) fn wall_ms(&self, now: Time) -> i64 {

@@ -23,6 +23,7 @@ mod freshness;
 mod hearing;
 mod machine;
 mod nouns;
+mod outbox;
 mod renewal;
 mod speech;
 mod status;

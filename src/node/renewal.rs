@@ -19,7 +19,7 @@ use crate::wire::records::Certificate;
 use crate::wire::{Body, Datagram, Kind, NO_TOKEN, pad_to};
 
 use super::machine::{Node, Question};
-use super::nouns::{Event, Output};
+use super::nouns::Event;
 
 /// How long a Renew is: room for two certificates in the answer, the new one and that of the one who answers.
 const RENEW_LEN: usize = 600;
@@ -52,7 +52,7 @@ impl Node {
             return;
         };
         if self.buckets.allow_news(now) {
-            self.outputs.push_back(Output::Event(Event::Renew { member: from, nonce, address }));
+            self.outbox.tell(Event::Renew { member: from, nonce, address });
         }
     }
 
@@ -67,7 +67,7 @@ impl Node {
         let own = Some(self.identity.certificate.clone());
         let answer = Datagram { header, body: Body::Renewed { certificate }, certificate: own, padding: 0 };
         if answer.len() <= RENEW_LEN {
-            self.send_to(to, &answer);
+            self.send_to(to, answer);
         }
     }
 
@@ -84,6 +84,6 @@ impl Node {
         self.identity.certificate = certificate;
         // A newer record, so that the others take the entry.
         self.sign_record(self.record.address);
-        self.outputs.push_back(Output::Event(Event::Renewed { until_s }));
+        self.outbox.tell(Event::Renewed { until_s });
     }
 }

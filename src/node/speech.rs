@@ -10,7 +10,6 @@ use crate::wire::records::{Certificate, Entry};
 use crate::wire::{ANYONE, Body, DATAGRAM_LIMIT, Datagram, Header, Kind, NO_TOKEN, pad_to};
 
 use super::machine::{ASKED_LIMIT, Asked, Cargo, Node};
-use super::nouns::Output;
 
 /// Questions are padded to this, so that the answer may carry as much: a certificate and two entries.
 const QUESTION_LEN: usize = 1100;
@@ -111,7 +110,7 @@ impl Node {
         let certificate = with_certificate.then(|| self.identity.certificate.clone());
         let header = self.header(Kind::Scout, member, NO_TOKEN, Session(0), nonce);
         let datagram = pad_to(Datagram { header, body, certificate, padding: 0 }, QUESTION_LEN);
-        self.send_to(address, &datagram);
+        self.send_to(address, datagram);
     }
 
     /// The nonce of a new question, whose answer is waited for.
@@ -135,7 +134,7 @@ impl Node {
         let header = self.header(Kind::Enrolled, member, NO_TOKEN, Session(0), Nonce::default());
         let body = Body::Enrolled { certificate, charter };
         let own = Some(self.identity.certificate.clone());
-        self.send_to(to, &Datagram { header, body, certificate: own, padding: 0 });
+        self.send_to(to, Datagram { header, body, certificate: own, padding: 0 });
     }
 
     /// Somebody whose charter or bans are older than ours gets ours: at the address that it signed, not where its question
@@ -162,7 +161,7 @@ impl Node {
                 let certificate = Some(self.identity.certificate.clone());
                 let datagram = Datagram { header, body, certificate, padding: 0 };
                 if let Some(address) = self.directory.address(to) {
-                    self.send_to(address, &datagram);
+                    self.send_to(address, datagram);
                 }
             }
         }
@@ -213,7 +212,7 @@ impl Node {
             return;
         }
         if let Some(address) = self.address_of(to) {
-            self.send_to(address, &datagram);
+            self.send_to(address, datagram);
         }
     }
 
@@ -224,12 +223,8 @@ impl Node {
         }
     }
 
-    pub(super) fn send_to(&mut self, to: SocketAddr, datagram: &Datagram) {
-        let key = &self.identity.key;
-        if let Some(bytes) = datagram.encode(self.identity.gate.as_bytes(), |bytes| key.sign(bytes)) {
-            self.counters.sent += 1;
-            self.outputs.push_back(Output::Datagram { to, bytes });
-        }
+    pub(super) fn send_to(&mut self, to: SocketAddr, datagram: Datagram) {
+        self.outbox.send(to, datagram);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::proto::directory::Known;
 use crate::proto::{agent, handoff, load};
 
 use super::machine::{Cargo, Node, Pull};
-use super::nouns::{Event, Output};
+use super::nouns::Event;
 
 impl Node {
     /// Lets the protocols talk until they have nothing left to say. The agent goes first: what it answers to a handoff must
@@ -30,7 +30,10 @@ impl Node {
 
     fn on_agent(&mut self, output: agent::Output, now: Time) {
         match output {
-            agent::Output::Scout { count } => self.send_scouts(count, now),
+            agent::Output::Scout { count } => {
+                self.send_scouts(count, now);
+                self.greet_the_forgotten(now);
+            }
             agent::Output::Send { to, message } => self.send_message(to, &message, now),
             agent::Output::Offer { to } => self.offer(to),
             agent::Output::Pass { token, .. } => {
@@ -69,7 +72,7 @@ impl Node {
             }
         }
         self.counters.note(event);
-        self.outputs.push_back(Output::Event(Event::Agent(event)));
+        self.outbox.tell(Event::Agent(event));
     }
 
     /// Lets the jobs pull, but not before they have ended what they were told to stop.
@@ -80,7 +83,7 @@ impl Node {
         }
         self.pull = Pull::Running { token };
         let session = self.agent.token().map_or(Session(0), |token| token.session);
-        self.outputs.push_back(Output::Event(Event::SlotBegan { token, session, until }));
+        self.outbox.tell(Event::SlotBegan { token, session, until });
     }
 
     /// Orders the pull to end, whichever it is.
@@ -89,7 +92,7 @@ impl Node {
             Pull::Idle => {}
             Pull::Running { token } => {
                 self.pull = Pull::Stopping { token: *token, next: None };
-                self.outputs.push_back(Output::Event(Event::StopSlot));
+                self.outbox.tell(Event::StopSlot);
             }
             Pull::Stopping { next, .. } => *next = None,
         }
@@ -160,7 +163,7 @@ impl Node {
             | handoff::Event::Dropped { .. }
             | handoff::Event::AuthorityConflict { .. } => {}
         }
-        self.outputs.push_back(Output::Event(Event::Handoff(event)));
+        self.outbox.tell(Event::Handoff(event));
     }
 
     /// Whether this is the token that the agent has.

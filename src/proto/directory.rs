@@ -160,6 +160,12 @@ impl Directory {
         }
     }
 
+    /// The member has just answered a question of ours: whatever was believed of it, it is there, and its record is believed
+    /// again. What others say of it, or what may be a replay, does not bring anybody back.
+    pub fn is_alive(&mut self, member: MemberId) {
+        self.gone.remove(&member);
+    }
+
     /// The member told its wall clock.
     pub fn saw_clock(&mut self, member: MemberId, offset_ms: i64) {
         if let Some(known) = self.known.get_mut(&member) {
@@ -276,6 +282,11 @@ impl Directory {
     /// Where a member is.
     pub fn address(&self, member: MemberId) -> Option<SocketAddr> {
         self.known.get(&member).map(|known| known.entry.record.address)
+    }
+
+    /// Whether somebody who answers is known at this address.
+    pub fn has_somebody_at(&self, address: SocketAddr) -> bool {
+        self.known.values().any(|known| known.entry.record.address == address && !known.is_suspected())
     }
 
     /// Everyone who is known.

@@ -6,11 +6,13 @@
 //! and the command that repeats it is the seed.
 
 mod checks;
+mod heal;
 mod network;
 mod scenario;
 mod world;
 
 pub use checks::Violation;
+pub use heal::Healing;
 pub use network::Faults;
 pub use scenario::{Outcome, Scenario};
 pub use world::Whole;

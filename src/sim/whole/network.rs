@@ -129,6 +129,12 @@ impl Network {
         self.split = Some(Split { side, is_one_way: self.rng.below(2) == 0 });
     }
 
+    /// Every second member on the other side, and nothing gets across.
+    pub(super) fn halve(&mut self, members: usize) {
+        let side = (0..members).map(|member| member % 2 == 0).collect();
+        self.split = Some(Split { side, is_one_way: false });
+    }
+
     pub(super) fn join(&mut self) {
         self.split = None;
     }
