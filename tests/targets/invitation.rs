@@ -16,7 +16,8 @@ pub(crate) fn run(data: &[u8]) {
 fn is_read_and_written(text: &str) {
     let Ok(invitation) = Invitation::parse(text, NOW_S) else { return };
     let written = invitation.to_text();
-    assert_eq!(Invitation::parse(&written, NOW_S).as_ref(), Ok(&invitation));
+    let again = Invitation::parse(&written, NOW_S).expect("what we write we read");
+    assert_eq!(again.to_text(), written);
     let pasted: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     assert_eq!(pasted.to_lowercase(), *written, "one invitation has one text");
 }

@@ -9,15 +9,19 @@ use super::node::charter;
 pub(crate) fn run(data: &[u8]) {
     let Some((kind, bytes)) = data.split_first() else { return };
     match kind % 6 {
-        0 => is_judged(written_again::<Charter>(bytes), |roll, it| drop(roll.offer_charter(it))),
-        1 => is_judged(written_again::<Bans>(bytes), |roll, it| drop(roll.offer_bans(it))),
+        0 => is_judged(written_again::<Charter>(bytes), |roll, it| {
+            _ = roll.offer_charter(it);
+        }),
+        1 => is_judged(written_again::<Bans>(bytes), |roll, it| {
+            _ = roll.offer_bans(it);
+        }),
         2 => is_judged(written_again::<Certificate>(bytes), |roll, it| {
-            drop(roll.check_certificate(&it, it.not_before_s));
+            _ = roll.check_certificate(&it, it.not_before_s);
         }),
         3 => drop(written_again::<AddressRecord>(bytes)),
         4 => drop(written_again::<Request>(bytes)),
         _ => is_judged(read_entry(bytes), |roll, it| {
-            drop(roll.check_entry(&it, it.certificate.not_after_s));
+            _ = roll.check_entry(&it, it.certificate.not_after_s);
         }),
     }
 }
