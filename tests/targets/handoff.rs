@@ -98,7 +98,8 @@ impl World {
     }
 
     fn rarely(&mut self, member: usize, token: TokenId, source: &mut Source<'_>) {
-        match source.below(3) {
+        match source.below(4) {
+            3 => self.feed(member, Input::Banned { member: id(source.below(MEMBERS)) }),
             0 => self.feed(member, Input::Discard { token }),
             1 => self.feed(member, Input::Open(source.below(2) == 0)),
             _ => self.generate(member),

@@ -76,6 +76,7 @@ impl Handoff {
             Input::Offer { token, taker, round_trip } => self.on_offer(token, taker, round_trip, now),
             Input::SlotStopped { token } => self.on_slot_stopped(token, now),
             Input::Discard { token } => self.on_discard(token),
+            Input::Banned { member } => self.on_banned(member),
             Input::Received(received) => self.on_received(&received, now),
             Input::Slept { asleep, fresh_secret } => self.on_slept(asleep, fresh_secret),
             Input::Open(open) => self.open = open,
