@@ -350,6 +350,30 @@ fn an_older_or_unsigned_charter_changes_nothing() {
 }
 
 #[test]
+fn a_taker_that_is_banned_before_the_commit_gets_nothing() {
+    let mut circle = Circle::running_with_token_at(5, 2);
+    // Its pull takes long to stop: there is time for a ban between the taker's yes and the Commit.
+    circle.members[2].stop_after = secs(3);
+    let start = circle.now;
+    let is_acked = |circle: &Circle| {
+        let sent = circle.sent_since(start);
+        sent.iter().any(|packet| packet.kind() == Kind::Ack && packet.receiver == Some(2))
+    };
+    assert!(circle.drive_until(secs(10), is_acked));
+    circle.drive(DELAY);
+    let (taker, begin) = (circle.last(Kind::Ack).sender, circle.now);
+    circle.members[2].stop_after = Duration::ZERO;
+    let bans = circle.bans(1, &[taker]);
+    circle.command(2, Command::Bans { bans });
+    circle.drive(secs(20));
+    let commits = circle.sent_since(begin);
+    let commits = || commits.iter().filter(|packet| packet.kind() == Kind::Commit && packet.sender == 2);
+    assert!(commits().count() > 0, "it went to another");
+    assert!(commits().all(|packet| packet.receiver != Some(taker)));
+    assert_eq!((circle.tokens_alive(), circle.regenerations().len()), (1, 0), "and nothing was lost by it");
+}
+
+#[test]
 fn bans_reach_all_and_the_banned_is_forgotten_and_expels_itself() {
     let mut circle = Circle::running(5);
     let bans = circle.bans(1, &[4]);

@@ -161,6 +161,10 @@ impl Node {
         }
         self.tell_the_banned();
         let roll = &self.identity.roll;
+        let listed = self.directory.iter().map(|(member, known)| (member, &known.entry().certificate));
+        let heard = self.keys.iter().map(|(member, certificate)| (*member, certificate));
+        let banned = listed.chain(heard).filter(|(_, certificate)| roll.is_banned(certificate.serial));
+        self.to_handoff.extend(banned.map(|(member, _)| handoff::Input::Banned { member }));
         self.directory.retain(|certificate| !roll.is_banned(certificate.serial));
         self.keys.retain(|_, certificate| !roll.is_banned(certificate.serial));
         self.outbox.tell(Event::BansChanged { version: roll.bans_version() });

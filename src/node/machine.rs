@@ -277,6 +277,12 @@ impl Node {
         Entry { record: self.record.clone(), certificate: self.identity.certificate.clone() }
     }
 
+    /// From now on its handoffs break a rule: for tests of the checkers.
+    #[cfg(test)]
+    pub(crate) fn break_rule(&mut self, flaw: handoff::Flaw) {
+        self.handoff.break_rule(flaw);
+    }
+
     // --- commands ---------------------------------------------------------------------------------------------
 
     fn on_command(&mut self, command: Command, now: Time) {

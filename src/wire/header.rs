@@ -207,11 +207,12 @@ impl Header {
         }
     }
 
-    /// Whether everything that its kind does not use is zero: a message is written in one way only.
+    /// Whether everything that its kind does not use is zero: a message is written in one way only. Nobody is
+    /// [`ANYONE`]: it can be spoken to, but does not speak.
     pub(super) fn is_canonical(&self) -> bool {
         let token = self.kind.has_token() || (self.token == NO_TOKEN && self.session == Session::default());
         let nonce = self.kind.has_nonce() || self.nonce == Nonce::default();
-        token && nonce
+        token && nonce && self.sender != ANYONE
     }
 
     pub(super) fn write(&self, flags: Flags, out: &mut Writer) {

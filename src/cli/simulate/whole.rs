@@ -58,6 +58,14 @@ pub(super) struct WholeArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_PAUSE_EVERY")]
     pause_every: Option<Duration>,
 
+    /// Mean time between two bans of a member, until half of them are left; a few hear of it, and tell the others
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_BAN_EVERY")]
+    ban_every: Option<Duration>,
+
+    /// Share of members whose certificate expires while things go wrong; at most every fourth
+    #[arg(long, default_value_t = 0.0, value_parser = share, env = "STROLL_EXPIRING")]
+    expiring: f64,
+
     /// How long nothing goes wrong at the end; then one token must be left and everybody served
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration, env = "STROLL_SETTLE")]
     settle: Duration,
@@ -120,6 +128,8 @@ fn scenario(args: &WholeArgs, options: &Options) -> Result<Scenario, UsageError>
         crash_every: options.crash_every,
         restart_after: options.restart_after.unwrap_or(Faults::default().restart_after),
         pause_every: args.pause_every,
+        ban_every: args.ban_every,
+        expiring: args.expiring,
         clock_skew: options.clock_skew.unwrap_or_default(),
         ..Faults::default()
     };
@@ -168,7 +178,8 @@ fn print(scenario: &Scenario, sum: &Outcome, elapsed: Duration, is_json: bool) -
         let object = json!({
             "whole": true, "members": scenario.members, "runs": sum.runs, "passes": sum.passes,
             "duplicates": sum.duplicates, "violations": sum.violations.len(), "lost": sum.lost,
-            "lost_by_crash": sum.lost_by_crash, "regenerated": sum.regenerated, "removed": sum.removed,
+            "lost_by_crash": sum.lost_by_crash, "lost_by_ban": sum.lost_by_ban, "banned": sum.banned,
+            "expelled": sum.expelled, "regenerated": sum.regenerated, "removed": sum.removed,
             "slots": sum.slots, "datagrams": sum.datagrams, "rejected": sum.rejected, "elapsed_s": elapsed_s,
         });
         writeln!(out, "{object}")?;
@@ -188,6 +199,9 @@ fn print(scenario: &Scenario, sum: &Outcome, elapsed: Duration, is_json: bool) -
             ("of these tokens held twice", sum.duplicates),
             ("tokens lost in a handoff", sum.lost),
             ("tokens lost by a crash", sum.lost_by_crash),
+            ("tokens lost by a ban or expiry", sum.lost_by_ban),
+            ("members banned", sum.banned),
+            ("members that stopped by that", sum.expelled),
             ("tokens regenerated", sum.regenerated),
             ("tokens removed", sum.removed),
             ("slots", sum.slots),

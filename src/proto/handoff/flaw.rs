@@ -9,7 +9,7 @@ use super::record::Authority;
 /// Which rule is broken inside the machine. What else can be broken lies outside: secrets that repeat, possession
 /// that outlives a crash, signatures that do not name their receiver. The model checker breaks those itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flaw {
+pub(crate) enum Flaw {
     /// K1, K2: an Ack counts if token and session are right, whoever sent it, whatever its nonce.
     AckByTokenAndSession,
     /// K1: the Ack of an offer that was given up still releases.
@@ -26,9 +26,16 @@ pub(super) enum Flaw {
     TakenBack,
     /// K4: the paper's rule: the session is recorded when the Move comes, and that record is all the Commit needs.
     RecordedAtMove,
+    /// I4: the Commit does not wait until the pull has ended.
+    PullNotAwaited,
 }
 
 impl Handoff {
+    /// From now on this machine breaks a rule.
+    pub(crate) fn break_rule(&mut self, flaw: Flaw) {
+        self.flaw = Some(flaw);
+    }
+
     /// Does what the flaw makes of this message; `false` if the flaw has nothing to do with it.
     pub(super) fn reacts_wrongly(&mut self, received: &Received, now: Time) -> bool {
         let Some(flaw) = self.flaw else { return false };
@@ -115,6 +122,13 @@ impl Handoff {
         if let Some(committing) = record.committing.take() {
             record.authority = Authority::Holding { session: committing.session };
             self.emit(Event::Unreachable { token, to: committing.taker });
+        }
+    }
+
+    /// The giver's Commit, while the pull still runs.
+    pub(super) fn release_early(&mut self, token: TokenId, now: Time) {
+        if self.flaw == Some(Flaw::PullNotAwaited) {
+            self.on_slot_stopped(token, now);
         }
     }
 

@@ -56,6 +56,23 @@ impl Handoff {
         self.outputs.push_back(Output::StopSlot { token });
     }
 
+    /// The taker is no member any more. No Commit has left, so nothing was given: K1 and K8 are not touched.
+    pub(super) fn on_banned(&mut self, member: MemberId) {
+        let mut refused = Vec::new();
+        for (token, record) in &mut self.records {
+            if let Authority::Offering { session, taker, .. } | Authority::Releasing { session, taker, .. } =
+                record.authority
+                && taker == member
+            {
+                record.authority = Authority::Holding { session };
+                refused.push(*token);
+            }
+        }
+        for token in refused {
+            self.emit(Event::Unreachable { token, to: member });
+        }
+    }
+
     /// No byte will be read any more: now, and not before, the taker may know.
     pub(super) fn on_slot_stopped(&mut self, token: TokenId, now: Time) {
         let Some(record) = self.records.get_mut(&token) else { return };

@@ -52,6 +52,8 @@ mod tests;
 mod verdict;
 
 pub use config::Config;
+#[cfg(test)]
+pub(crate) use flaw::Flaw;
 pub use machine::{Handoff, TOKENS_MAX};
 pub use nouns::{Dropped, Event, Input, Message, Output, Received};
 

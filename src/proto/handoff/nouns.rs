@@ -61,6 +61,12 @@ pub enum Input {
         /// Which token.
         token: TokenId,
     },
+    /// This member is none any more. What it was offered, and even what it said yes to, stays here: without the Commit it
+    /// has nothing. What was committed to it is gone.
+    Banned {
+        /// Who.
+        member: MemberId,
+    },
     /// A message that has passed gate and signature.
     Received(Received),
     /// The computer slept, or its clocks jumped. The boot secret is replaced in every case: after a jump nobody can tell
@@ -87,6 +93,7 @@ impl fmt::Debug for Input {
             }
             Self::SlotStopped { token } => write!(f, "SlotStopped({token:?})"),
             Self::Discard { token } => write!(f, "Discard({token:?})"),
+            Self::Banned { member } => write!(f, "Banned({member:?})"),
             Self::Received(received) => received.fmt(f),
             Self::Slept { asleep, .. } => write!(f, "Slept({asleep:?}, ..)"),
             Self::Open(open) => write!(f, "Open({open})"),
@@ -149,7 +156,7 @@ pub enum Event {
         /// Who took it.
         to: MemberId,
     },
-    /// No Move was answered (or the offer was to ourselves). We still hold it.
+    /// No Move was answered (or the offer was to ourselves, or to somebody who was banned meanwhile). We still hold it.
     Unreachable {
         /// Which token.
         token: TokenId,

@@ -2,112 +2,22 @@
 //!
 //! They keep their own books, from what nodes are seen to do, and do not trust what nodes think.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::base::{Session, Time, TokenId};
 
-/// A broken promise.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Violation {
-    /// I1.
-    #[error("{at}: token {token} is held by members {first} and {second}")]
-    TwoHolders {
-        /// When.
-        at: Time,
-        /// Which token.
-        token: TokenId,
-        /// One holder.
-        first: usize,
-        /// The other.
-        second: usize,
-    },
-    /// I2.
-    #[error("{at}: member {member} accepted token {token} in session {session} after session {before}")]
-    SessionNotNewer {
-        /// When.
-        at: Time,
-        /// Who.
-        member: usize,
-        /// Which token.
-        token: TokenId,
-        /// The session accepted.
-        session: Session,
-        /// The session accepted before.
-        before: Session,
-    },
-    /// I4.
-    #[error("{at}: member {member} let go of token {token} while it still pulled")]
-    PullOutlivesHandoff {
-        /// When.
-        at: Time,
-        /// Who.
-        member: usize,
-        /// Which token.
-        token: TokenId,
-    },
-    /// I4.
-    #[error("{at}: members {first} and {second} pull by one token {token}")]
-    TwoPulls {
-        /// When.
-        at: Time,
-        /// Which token.
-        token: TokenId,
-        /// One.
-        first: usize,
-        /// The other.
-        second: usize,
-    },
-    /// I7.
-    #[error("{at}: member {member} holds a token {token} that nobody gave it since it started")]
-    HeldAfterRestart {
-        /// When.
-        at: Time,
-        /// Who.
-        member: usize,
-        /// Which token.
-        token: TokenId,
-    },
-    /// I8.
-    #[error("{at}: the faults are over, and {tokens} tokens are alive")]
-    NotOneToken {
-        /// When.
-        at: Time,
-        /// How many.
-        tokens: usize,
-    },
-    /// I8.
-    #[error("{at}: the faults are over, and member {member} was not served")]
-    NotServed {
-        /// When.
-        at: Time,
-        /// Who.
-        member: usize,
-    },
-    /// The directories do not hang together.
-    #[error("{at}: from member {member} not everybody can be reached through directories")]
-    Disconnected {
-        /// When.
-        at: Time,
-        /// From whom.
-        member: usize,
-    },
-}
-
-impl Violation {
-    /// Whether one token was at two places.
-    pub fn is_duplicate(&self) -> bool {
-        matches!(self, Self::TwoHolders { .. } | Self::TwoPulls { .. })
-    }
-}
+use super::passings::{Losses, Passings};
+use super::standing::Standing;
+use super::violation::Violation;
 
 /// The books.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     holders: BTreeMap<TokenId, usize>,
     sessions: BTreeMap<TokenId, Session>,
-    /// Sessions accepted, to tell a lost Commit from a lost EarlyStop.
-    accepted: BTreeSet<(TokenId, Session)>,
+    passings: Passings,
     pulls: BTreeMap<usize, TokenId>,
+    standing: Standing,
     violations: Vec<Violation>,
 }
 
@@ -120,18 +30,31 @@ impl Checks {
         self.violations.push(violation);
     }
 
+    // --- tokens -----------------------------------------------------------------------------------------------
+
     pub(super) fn generated(&mut self, member: usize, token: TokenId, at: Time) {
         self.gain(member, token, at);
     }
 
-    pub(super) fn arrived(&mut self, member: usize, token: TokenId, session: Session, at: Time) {
+    /// A Move left, for the first time or again.
+    pub(super) fn offered(&mut self, giver: usize, taker: usize, token: TokenId, session: Session, at: Time) {
+        self.passings.offered(token, session, giver, taker, at);
+        if self.standing.is_banned(giver) || self.standing.is_banned(taker) {
+            self.passings.expelled(giver);
+        }
+    }
+
+    pub(super) fn arrived(&mut self, member: usize, from: usize, token: TokenId, session: Session, at: Time) {
         if let Some(&before) = self.sessions.get(&token)
             && session <= before
         {
             self.complain(Violation::SessionNotNewer { at, member, token, session, before });
         }
+        if self.standing.knows_banned(member, from) || self.standing.sees_expired(member, from, at) {
+            self.complain(Violation::TakenFromOutsider { at, member, outsider: from, token });
+        }
         self.sessions.insert(token, session);
-        self.accepted.insert((token, session));
+        self.passings.accepted(token, session);
         self.gain(member, token, at);
     }
 
@@ -144,11 +67,21 @@ impl Checks {
         self.holders.insert(token, member);
     }
 
-    pub(super) fn released(&mut self, member: usize, token: TokenId, at: Time) {
+    pub(super) fn released(&mut self, member: usize, to: usize, token: TokenId, session: Session, at: Time) {
         if self.pulls.get(&member) == Some(&token) {
             self.complain(Violation::PullOutlivesHandoff { at, member, token });
         }
+        let offered_at = self.passings.released(token, session);
+        // Between the Move and here a certificate may expire: its owner was a member when it said yes.
+        let was_expired = offered_at.is_some_and(|then| self.standing.sees_expired(member, to, then));
+        if self.standing.knows_banned(member, to) || was_expired {
+            self.complain(Violation::GivenToOutsider { at, member, outsider: to, token });
+        }
         self.ended(member, token);
+    }
+
+    pub(super) fn abandoned(&mut self, token: TokenId, session: Session) {
+        self.passings.abandoned(token, session);
     }
 
     /// The token is no longer this member's.
@@ -156,11 +89,6 @@ impl Checks {
         if self.holders.get(&token) == Some(&member) {
             self.holders.remove(&token);
         }
-    }
-
-    /// Whether a Commit that was given up had been accepted.
-    pub(super) fn was_accepted(&self, token: TokenId, session: Session) -> bool {
-        self.accepted.contains(&(token, session))
     }
 
     pub(super) fn pull_began(&mut self, member: usize, token: TokenId, at: Time) {
@@ -175,27 +103,71 @@ impl Checks {
         self.pulls.remove(&member);
     }
 
-    /// The member is gone, and what it held with it; gives the tokens.
-    pub(super) fn crashed(&mut self, member: usize) -> Vec<TokenId> {
+    /// The member is gone, and what it held with it; gives how many tokens that were.
+    pub(super) fn crashed(&mut self, member: usize) -> u64 {
         self.pulls.remove(&member);
-        let held: Vec<TokenId> =
-            self.holders.iter().filter(|(_, holder)| **holder == member).map(|(token, _)| *token).collect();
-        for token in &held {
-            self.holders.remove(token);
-        }
-        held
+        self.passings.crashed(member);
+        self.empty_hands(member)
     }
 
-    /// What a node thinks it holds must be what it was seen to get.
-    pub(super) fn claims(&mut self, member: usize, token: TokenId, at: Time) {
-        match self.holders.get(&token) {
-            Some(&holder) if holder == member => {}
-            Some(&first) => self.complain(Violation::TwoHolders { at, token, first, second: member }),
-            None => self.complain(Violation::HeldAfterRestart { at, member, token }),
+    fn empty_hands(&mut self, member: usize) -> u64 {
+        let before = self.holders.len();
+        self.holders.retain(|_, holder| *holder != member);
+        (before - self.holders.len()) as u64
+    }
+
+    /// What a node can pull by or hand off must be what it was seen to get. `holds` is asked for every token that is
+    /// alive anywhere, and `token` is the one that the node says it has.
+    pub(super) fn claims(
+        &mut self,
+        member: usize,
+        token: Option<TokenId>,
+        holds: impl Fn(TokenId) -> bool,
+        at: Time,
+    ) {
+        let alive = self.holders.keys().copied().chain(self.passings.under_way());
+        let mut claimed: Vec<TokenId> = alive.filter(|alive| holds(*alive)).chain(token).collect();
+        claimed.dedup();
+        for token in claimed {
+            if self.standing.knows_itself_out(member, at) {
+                self.complain(Violation::HeldByOutsider { at, member, token });
+            }
+            match self.holders.get(&token) {
+                Some(&holder) if holder == member => {}
+                Some(&first) => self.complain(Violation::TwoHolders { at, token, first, second: member }),
+                None => self.complain(Violation::HeldAfterRestart { at, member, token }),
+            }
         }
     }
 
+    /// Tokens in the hands of those who stay members.
     pub(super) fn tokens_alive(&self) -> usize {
-        self.holders.len()
+        self.holders.values().filter(|holder| !self.standing.goes(**holder)).count()
+    }
+
+    pub(super) fn losses(&self) -> Losses {
+        self.passings.losses()
+    }
+
+    // --- members ----------------------------------------------------------------------------------------------
+
+    pub(super) fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    pub(super) fn standing_mut(&mut self) -> &mut Standing {
+        &mut self.standing
+    }
+
+    /// The authority bans a member: whoever hears this version of its list must have nothing to do with it.
+    pub(super) fn banned(&mut self, member: usize, version: u32) {
+        self.standing.ban(member, version);
+        self.passings.expelled(member);
+    }
+
+    /// The member says that it goes, because it is no member any more; gives how many tokens went with it.
+    pub(super) fn expelled(&mut self, member: usize) -> u64 {
+        self.passings.expelled(member);
+        self.empty_hands(member)
     }
 }

@@ -33,6 +33,10 @@ pub struct Faults {
     pub pause_for: Duration,
     /// Wall clocks are off by up to this, either way.
     pub clock_skew: Duration,
+    /// Time between two bans of a random member, of which a few members hear from the authority. Half of the circle stays.
+    pub ban_every: Option<Duration>,
+    /// The share of members whose certificate expires while things go wrong; at most every fourth.
+    pub expiring: f64,
 }
 
 impl Default for Faults {
@@ -52,6 +56,8 @@ impl Default for Faults {
             pause_every: None,
             pause_for: Duration::from_secs(10),
             clock_skew: Duration::ZERO,
+            ban_every: None,
+            expiring: 0.0,
         }
     }
 }
@@ -83,6 +89,8 @@ impl Faults {
             pause_every,
             pause_for: span(rng, 200, 40_000),
             clock_skew: span(rng, 0, 60_000),
+            ban_every: (rng.below(2) == 0).then(|| span(rng, 30_000, 300_000)),
+            expiring: if rng.below(2) == 0 { 0.0 } else { rng.fraction() * 0.3 },
         }
     }
 }

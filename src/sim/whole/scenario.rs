@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::trust::Suite;
 use crate::wire::records::RuleSet;
 
-use super::checks::Violation;
 use super::network::Faults;
+use super::violation::Violation;
 
 /// A circle of whole nodes to simulate.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,10 +53,16 @@ pub struct Outcome {
     pub passes: u64,
     /// Broken promises of uniqueness.
     pub duplicates: u64,
-    /// Tokens that ended with their holder's crash.
+    /// Tokens that ended because their holder crashed, or one of two between whom they were on their way.
     pub lost_by_crash: u64,
-    /// Tokens that ended in a handoff between two living members.
+    /// The same for members that were banned or whose certificate had expired.
+    pub lost_by_ban: u64,
+    /// Tokens that ended in a handoff between two members of which neither crashed since the Move.
     pub lost: u64,
+    /// Members that were banned.
+    pub banned: u64,
+    /// Members that stopped by themselves when they learnt that they were banned or had expired.
+    pub expelled: u64,
     /// Tokens made because one was believed lost.
     pub regenerated: u64,
     /// Tokens removed.
@@ -78,7 +84,10 @@ impl Outcome {
         self.passes += other.passes;
         self.duplicates += other.duplicates;
         self.lost_by_crash += other.lost_by_crash;
+        self.lost_by_ban += other.lost_by_ban;
         self.lost += other.lost;
+        self.banned += other.banned;
+        self.expelled += other.expelled;
         self.regenerated += other.regenerated;
         self.removed += other.removed;
         self.datagrams += other.datagrams;

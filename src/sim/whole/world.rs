@@ -1,7 +1,5 @@
 //! The world: nodes, the network between them, and what happens to both.
 
-use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use crate::base::{MemberId, Rng, Time};
@@ -9,24 +7,26 @@ use crate::node::{Command, Config, Event, Identity, Input, Node, Output};
 use crate::proto::{agent, directory, handoff};
 use crate::sim::queue::{Mail, Timers};
 use crate::trust::{Authority, GateKey, PrivateKey, Roll};
-use crate::wire::records::{Certificate, Charter};
+use crate::wire::records::{Bans, Charter};
+use crate::wire::{Envelope, Kind};
 
-use super::checks::{Checks, Violation};
+use super::checks::Checks;
+use super::faults::Fault;
 use super::network::{Faults, Network};
+use super::place::{Place, WALL_START_S, address, bytes32, charter, number};
+#[cfg(test)]
+use super::sabotage::Sabotage;
 use super::scenario::{Outcome, Scenario};
 
-/// Wall time at the start of every run, in seconds since 1970.
-const WALL_START_S: u64 = 1_700_000_000;
-
-/// A paused member's socket keeps so many datagrams; the rest are lost.
-const SOCKET_BUFFER: usize = 256;
+/// The gate key of every simulated circle.
+const GATE: [u8; 32] = [7; 32];
 
 /// How long it takes at most until a pull that was told to stop has stopped.
 const STOP_WITHIN: Duration = Duration::from_millis(20);
 
 /// What is under way.
 #[derive(Debug)]
-enum Parcel {
+pub(super) enum Parcel {
     Datagram { from: usize, to: usize, bytes: Vec<u8> },
     SlotStopped { member: usize, life: u32 },
     Fault(Fault),
@@ -34,26 +34,7 @@ enum Parcel {
     Resume(usize),
     Join,
     Heal,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Fault {
-    Crash,
-    Pause,
-    Split,
-}
-
-/// One place in the circle, and who lives there.
-#[derive(Debug)]
-struct Place {
-    seed: [u8; 32],
-    certificate: Certificate,
-    node: Option<Node>,
-    /// How often it was started: what belongs to an earlier life is void.
-    life: u32,
-    paused: Option<Vec<(usize, Vec<u8>)>>,
-    paused_at: Time,
-    served_in_peace: bool,
+    TellBans,
 }
 
 /// One run.
@@ -61,18 +42,23 @@ struct Place {
 pub struct Whole {
     scenario: Scenario,
     charter: Charter,
-    authority: [u8; 32],
-    places: Vec<Place>,
-    ids: Vec<MemberId>,
+    pub(super) authority: Authority,
+    /// The newest that the authority has signed.
+    pub(super) bans: Option<Bans>,
+    pub(super) places: Vec<Place>,
+    pub(super) ids: Vec<MemberId>,
     pub(super) network: Network,
-    mail: Mail<Parcel>,
+    pub(super) mail: Mail<Parcel>,
     timers: Timers,
     pub(super) checks: Checks,
     pub(super) outcome: Outcome,
-    rng: Rng,
+    pub(super) rng: Rng,
     pub(super) now: Time,
     pub(super) peace_at: Time,
-    end: Time,
+    pub(super) end: Time,
+    /// What a test has broken on purpose.
+    #[cfg(test)]
+    pub(super) sabotage: Sabotage,
 }
 
 impl Whole {
@@ -82,13 +68,16 @@ impl Whole {
         let faults = scenario.faults.clone().unwrap_or_else(|| Faults::swarm(&mut rng));
         let authority = Authority::new(PrivateKey::from_seed(scenario.suite, bytes32(&mut rng)));
         let charter = authority.sign_charter(charter(scenario, &authority));
-        let places: Vec<Place> =
-            (0..scenario.members).map(|n| Place::new(n, scenario, &authority, &mut rng)).collect();
+        let ends = ends_of_certificates(scenario, &faults, &mut rng);
+        let places: Vec<Place> = (0..scenario.members)
+            .map(|n| Place::new(n, scenario, &authority, ends.get(n).copied().flatten(), &mut rng))
+            .collect();
         let ids = places.iter().map(|place| crate::wire::member_id(&place.certificate.key)).collect();
         let peace_at = Time::ZERO + scenario.duration;
         let mut whole = Self {
             charter,
-            authority: authority.public(),
+            authority,
+            bans: None,
             places,
             ids,
             network: Network::new(faults, rng.child()),
@@ -101,14 +90,17 @@ impl Whole {
             peace_at,
             end: peace_at + scenario.settle,
             scenario: scenario.clone(),
+            #[cfg(test)]
+            sabotage: Sabotage::default(),
         };
         for member in 0..whole.places.len() {
             whole.timers.add_member();
+            whole.certify(member, ends.get(member).copied().flatten());
             whole.start(member);
         }
         whole.introduce();
         whole.command(0, Command::Found);
-        for fault in [Fault::Crash, Fault::Pause, Fault::Split] {
+        for fault in Fault::ALL {
             whole.schedule(fault);
         }
         whole.mail.post(Parcel::Heal, peace_at, Time::ZERO);
@@ -152,6 +144,10 @@ impl Whole {
         for member in 0..self.places.len() {
             self.outcome.rejected += self.rejected_by(member);
         }
+        let losses = self.checks.losses();
+        self.outcome.lost += losses.plain;
+        self.outcome.lost_by_crash += losses.by_crash;
+        self.outcome.lost_by_ban += losses.by_ban;
         let violations = self.checks.violations().to_vec();
         self.outcome.duplicates =
             violations.iter().filter(|violation| violation.is_duplicate()).count() as u64;
@@ -164,17 +160,18 @@ impl Whole {
     fn deliver(&mut self, parcel: Parcel) {
         match parcel {
             Parcel::Datagram { from, to, bytes } => {
-                let is_paused = self.places.get_mut(to).and_then(|place| place.paused.as_mut());
-                match is_paused {
-                    Some(buffer) if buffer.len() < SOCKET_BUFFER => buffer.push((from, bytes)),
-                    Some(_) => {}
+                match self.places.get_mut(to).and_then(|place| place.paused.as_mut()) {
+                    Some(pause) => pause.keep(from, bytes),
                     None => self.feed(to, Input::Datagram { bytes: &bytes, from: address(from) }),
                 }
             }
             Parcel::SlotStopped { member, life } => {
-                if self.places.get(member).is_some_and(|place| place.life == life) {
+                if let Some(place) = self.places.get_mut(member).filter(|place| place.life == life) {
                     self.checks.pull_ended(member);
-                    self.command(member, Command::SlotStopped);
+                    match &mut place.paused {
+                        Some(pause) => pause.slot_stopped = true,
+                        None => self.command(member, Command::SlotStopped),
+                    }
                 }
             }
             Parcel::Fault(fault) => {
@@ -191,77 +188,28 @@ impl Whole {
             }
             Parcel::Resume(member) => self.resume(member),
             Parcel::Join => self.network.join(),
-            Parcel::Heal => self.network.heal(),
-        }
-    }
-
-    fn schedule(&mut self, fault: Fault) {
-        let faults = self.network.faults();
-        let every = match fault {
-            Fault::Crash => faults.crash_every,
-            Fault::Pause => faults.pause_every,
-            Fault::Split => faults.split_every,
-        };
-        if let Some(every) = every {
-            let wait = self.rng.exponential(every).max(Duration::from_millis(1));
-            self.mail.post(Parcel::Fault(fault), self.now + wait, self.now);
-        }
-    }
-
-    fn inject(&mut self, fault: Fault) {
-        let member = self.rng.below(self.places.len());
-        let faults = self.network.faults().clone();
-        match fault {
-            Fault::Crash => self.crash(member, faults.restart_after),
-            Fault::Pause => self.pause(member, self.now + faults.pause_for),
-            Fault::Split => {
-                self.network.split(self.places.len());
-                self.mail.post(Parcel::Join, self.now + faults.split_for, self.now);
+            Parcel::Heal => {
+                self.network.heal();
+                // When everybody is back, so that somebody listens.
+                self.mail.post(Parcel::TellBans, self.now + Duration::from_secs(1), self.now);
             }
+            Parcel::TellBans => self.tell_bans(1),
         }
-    }
-
-    fn crash(&mut self, member: usize, restart_after: Duration) {
-        self.outcome.rejected += self.rejected_by(member);
-        let Some(place) = self.places.get_mut(member) else { return };
-        if place.node.take().is_none() {
-            return;
-        }
-        place.paused = None;
-        self.outcome.lost_by_crash += self.checks.crashed(member).len() as u64;
-        // One in four is back at once: the replays of its former life still fly.
-        let wait = if self.rng.below(4) == 0 { Duration::from_millis(1) } else { restart_after };
-        // In any case before the peace, so that everybody is there to be served.
-        let back = (self.now + wait).min(self.peace_at);
-        self.mail.post(Parcel::Restart(member), back, self.now);
-    }
-
-    fn pause(&mut self, member: usize, until: Time) {
-        let now = self.now;
-        let Some(place) = self.places.get_mut(member) else { return };
-        if place.node.is_some() && place.paused.is_none() {
-            place.paused = Some(Vec::new());
-            place.paused_at = now;
-            self.mail.post(Parcel::Resume(member), until.min(self.peace_at), now);
-        }
-    }
-
-    /// What a driver does when it finds that its loop stood still; then the socket's buffer.
-    fn resume(&mut self, member: usize) {
-        let fresh_secret = bytes32(&mut self.rng);
-        let Some(place) = self.places.get_mut(member) else { return };
-        let Some(buffer) = place.paused.take() else { return };
-        let asleep = self.now.since(place.paused_at);
-        if asleep > Duration::from_secs(1) {
-            self.command(member, Command::Slept { asleep, fresh_secret });
-        }
-        for (from, bytes) in buffer {
-            self.feed(member, Input::Datagram { bytes: &bytes, from: address(from) });
-        }
-        self.feed(member, Input::Wake);
     }
 
     // --- nodes ------------------------------------------------------------------------------------------------
+
+    /// Puts down until when the member's certificate counts, if that is during the run.
+    fn certify(&mut self, member: usize, ends: Option<Duration>) {
+        if let (Some(_), Some(place)) = (ends, self.places.get(member)) {
+            self.checks.standing_mut().certified_until(member, place.certificate.not_after_s);
+        }
+    }
+
+    #[cfg(not(test))]
+    fn boot_secret(&mut self, _: usize) -> [u8; 32] {
+        bytes32(&mut self.rng)
+    }
 
     fn start(&mut self, member: usize) {
         let skew = self.network.faults().clock_skew.as_millis() as f64 * (2.0 * self.rng.fraction() - 1.0);
@@ -270,21 +218,26 @@ impl Whole {
         let config = Config {
             address: address(member),
             sequence: WALL_START_S + u64::try_from(self.now.as_nanos()).unwrap_or(0),
-            boot_secret: bytes32(&mut self.rng),
+            boot_secret: self.boot_secret(member),
             wall_offset_ms,
             seed: self.rng.next_u64(),
             directory: directory::Config::default(),
         };
-        let suite = self.scenario.suite;
-        let Ok(roll) = Roll::new(suite, self.authority, self.charter.clone(), None) else { return };
-        let now = self.now;
+        self.checks.standing_mut().started(member, wall_offset_ms);
+        let (suite, now) = (self.scenario.suite, self.now);
         let Some(place) = self.places.get_mut(member) else { return };
-        let key = PrivateKey::from_seed(suite, place.seed);
-        let gate = GateKey::from_bytes([7; 32]);
-        let identity = Identity { key, certificate: place.certificate.clone(), roll, gate };
         place.life += 1;
-
+        let roll = Roll::new(suite, self.authority.public(), self.charter.clone(), place.bans.clone());
+        // Who is no longer a member does not even start.
+        let is_member =
+            |roll: &Roll| roll.check_validity(&place.certificate, wall_s(wall_offset_ms, now)).is_ok();
+        let Some(roll) = roll.ok().filter(is_member) else { return };
+        let key = PrivateKey::from_seed(suite, place.seed);
+        let gate = GateKey::from_bytes(GATE);
+        let identity = Identity { key, certificate: place.certificate.clone(), roll, gate };
         place.node = Node::new(identity, config, now).ok();
+        #[cfg(test)]
+        self.sabotage.start(member, &mut place.node);
         self.command(member, Command::Work(true));
     }
 
@@ -308,12 +261,12 @@ impl Whole {
         }
     }
 
-    fn command(&mut self, member: usize, command: Command) {
+    pub(super) fn command(&mut self, member: usize, command: Command) {
         self.feed(member, Input::Command(command));
     }
 
     /// One input, then everything that follows from it.
-    fn feed(&mut self, member: usize, input: Input<'_>) {
+    pub(super) fn feed(&mut self, member: usize, input: Input<'_>) {
         let now = self.now;
         let Some(place) = self.places.get_mut(member) else { return };
         if place.paused.is_some() {
@@ -322,12 +275,13 @@ impl Whole {
         let Some(node) = &mut place.node else { return };
         node.handle(input, now);
         let outputs: Vec<Output> = std::iter::from_fn(|| node.poll_output()).collect();
-        let (deadline, token) = (node.next_deadline(), node.token().map(|(token, _)| token));
+        let deadline = node.next_deadline();
         for output in outputs {
             self.obey(member, output);
         }
-        if let Some(token) = token {
-            self.checks.claims(member, token, now);
+        if let Some(node) = self.places.get(member).and_then(|place| place.node.as_ref()) {
+            let token = node.token().map(|(token, _)| token);
+            self.checks.claims(member, token, |token| node.holds(token), now);
         }
         self.timers.arm(u32::try_from(member).unwrap_or(u32::MAX), deadline);
     }
@@ -337,6 +291,7 @@ impl Whole {
             Output::Datagram { to, bytes } => {
                 self.outcome.datagrams += 1;
                 let Some(to) = number(to).filter(|to| *to < self.places.len()) else { return };
+                self.note_move(member, to, &bytes);
                 for copy in self.network.carry(member, to, &bytes, self.now) {
                     self.mail.post(
                         Parcel::Datagram { from: member, to, bytes: copy.bytes },
@@ -346,6 +301,17 @@ impl Whole {
                 }
             }
             Output::Event(event) => self.on_event(member, event),
+        }
+    }
+
+    /// A handoff begins with its Move: from there on the checkers follow it.
+    fn note_move(&mut self, from: usize, to: usize, bytes: &[u8]) {
+        let Some(&receiver) = self.ids.get(to) else { return };
+        if let Ok(envelope) = Envelope::open(bytes, self.authority.circle(), receiver, &GATE)
+            && envelope.header().kind == Kind::Move
+        {
+            let header = envelope.header();
+            self.checks.offered(from, to, header.token, header.session, self.now);
         }
     }
 
@@ -375,6 +341,16 @@ impl Whole {
                 self.checks.ended(member, token);
             }
             Event::Handoff(event) => self.on_handoff(member, event),
+            Event::BansChanged { version } => {
+                self.checks.standing_mut().heard(member, version);
+                if let Some(place) = self.places.get_mut(member) {
+                    place.bans = place.node.as_ref().and_then(|node| node.roll().bans().cloned());
+                }
+            }
+            Event::Expelled => {
+                self.outcome.expelled += 1;
+                self.outcome.lost_by_ban += self.checks.expelled(member);
+            }
             _ => {}
         }
     }
@@ -382,118 +358,45 @@ impl Whole {
     fn on_handoff(&mut self, member: usize, event: handoff::Event) {
         let now = self.now;
         match event {
-            handoff::Event::Arrived { token, session, .. } => {
+            handoff::Event::Arrived { token, session, from } => {
                 self.outcome.passes += 1;
-                self.checks.arrived(member, token, session, now);
+                if let Some(from) = self.number_of(from) {
+                    self.checks.arrived(member, from, token, session, now);
+                }
             }
-            handoff::Event::Released { token, .. } => self.checks.released(member, token, now),
+            handoff::Event::Released { token, session, to } => {
+                if let Some(to) = self.number_of(to) {
+                    self.checks.released(member, to, token, session, now);
+                }
+            }
             handoff::Event::Dropped { token, .. } => self.checks.ended(member, token),
-            handoff::Event::CommitAbandoned { token, session, .. } => {
-                self.outcome.lost += u64::from(!self.checks.was_accepted(token, session));
-            }
+            handoff::Event::CommitAbandoned { token, session, .. } => self.checks.abandoned(token, session),
             _ => {}
         }
     }
 
-    // --- rest -------------------------------------------------------------------------------------------------
-
-    fn check_rest(&mut self) {
-        let at = self.now;
-        let tokens = self.checks.tokens_alive();
-        // On its way at this very moment is alive as well.
-        if tokens > 1 {
-            self.checks.complain(Violation::NotOneToken { at, tokens });
-        }
-        for member in 0..self.places.len() {
-            if self.places.get(member).is_some_and(|place| !place.served_in_peace) {
-                self.checks.complain(Violation::NotServed { at, member });
-            }
-        }
-        if let Some(member) = self.find_disconnected() {
-            self.checks.complain(Violation::Disconnected { at, member });
-        }
+    fn number_of(&self, id: MemberId) -> Option<usize> {
+        self.ids.iter().position(|known| *known == id)
     }
 
-    /// A member from which not everybody is reached by going from directory to directory.
-    fn find_disconnected(&self) -> Option<usize> {
-        (0..self.places.len()).find(|start| {
-            let mut reached = BTreeSet::from([*start]);
-            let mut queue = vec![*start];
-            while let Some(member) = queue.pop() {
-                let node = self.places.get(member).and_then(|place| place.node.as_ref());
-                for (id, _) in node.into_iter().flat_map(|node| node.directory().iter()) {
-                    if let Some(other) = self.ids.iter().position(|known| *known == id)
-                        && reached.insert(other)
-                    {
-                        queue.push(other);
-                    }
-                }
-            }
-            reached.len() < self.places.len()
-        })
-    }
-
-    fn rejected_by(&self, member: usize) -> u64 {
+    pub(super) fn rejected_by(&self, member: usize) -> u64 {
         let node = self.places.get(member).and_then(|place| place.node.as_ref());
         node.map_or(0, |node| node.status(self.now).rejected.values().sum())
     }
 }
 
-impl Place {
-    fn new(number: usize, scenario: &Scenario, authority: &Authority, rng: &mut Rng) -> Self {
-        let seed = bytes32(rng);
-        let key = PrivateKey::from_seed(scenario.suite, seed);
-        let serial = number as u64 + 1;
-        let name = format!("lab-{number}");
-        let certificate = authority
-            .issue(serial, key.public(), &name, WALL_START_S - 86_400, WALL_START_S + 3_000_000_000)
-            .expect("the name is short and the times are in order");
-        Self {
-            seed,
-            certificate,
-            node: None,
-            life: 0,
-            paused: None,
-            paused_at: Time::ZERO,
-            served_in_peace: false,
-        }
-    }
+/// Until when each member's certificate counts, if it ends during the run: well before the peace, so that everybody
+/// has noticed by then, and at most for every fourth member.
+fn ends_of_certificates(scenario: &Scenario, faults: &Faults, rng: &mut Rng) -> Vec<Option<Duration>> {
+    let mut left = scenario.members / 4;
+    let mut end = || {
+        let ends = left > 0 && rng.fraction() < faults.expiring;
+        left -= usize::from(ends);
+        ends.then(|| rng.uniform(scenario.duration / 8, scenario.duration / 2))
+    };
+    (0..scenario.members).map(|_| end()).collect()
 }
 
-fn charter(scenario: &Scenario, authority: &Authority) -> Charter {
-    Charter {
-        circle: authority.circle(),
-        version: 1,
-        issued_s: WALL_START_S,
-        name: "simulated".to_owned(),
-        source: "http://127.0.0.1/".to_owned(),
-        slot: scenario.slot,
-        skip: scenario.skip,
-        capacity: u32::try_from(scenario.members).unwrap_or(u32::MAX),
-        bandwidth: 0,
-        rules: scenario.rules,
-        scouts: 8,
-        signature: [0; 64],
-    }
-}
-
-fn bytes32(rng: &mut Rng) -> [u8; 32] {
-    let mut bytes = [0; 32];
-    for chunk in bytes.chunks_mut(8) {
-        chunk.copy_from_slice(&rng.next_u64().to_be_bytes());
-    }
-    bytes
-}
-
-/// Members live at 10.x.y.z: the number in the address.
-fn address(member: usize) -> SocketAddr {
-    let number = u32::try_from(member).unwrap_or(0);
-    SocketAddr::from((Ipv4Addr::from(0x0a00_0000 | number), 7433))
-}
-
-fn number(address: SocketAddr) -> Option<usize> {
-    match address {
-        SocketAddr::V4(v4) => usize::try_from(u32::from(*v4.ip()) & 0x00ff_ffff).ok(),
-        SocketAddr::V6(_) => None,
-    }
+fn wall_s(wall_offset_ms: i64, now: Time) -> u64 {
+    u64::try_from(wall_offset_ms.saturating_add(now.as_nanos() / 1_000_000) / 1000).unwrap_or(0)
 }

@@ -74,6 +74,28 @@ fn a_stopped_slot_releases_the_token_before_the_commit_is_sent() {
 }
 
 #[test]
+fn who_is_banned_gets_nothing_that_was_not_committed() {
+    let mut releasing = Bench::offering();
+    releasing.receive(2, 1, Message::Ack(A_NONCE));
+    for mut bench in [Bench::offering(), releasing] {
+        bench.handle(Input::Banned { member: member(3) });
+        assert!(bench.said.is_empty(), "somebody else");
+        bench.handle(Input::Banned { member: member(2) });
+        assert_eq!(bench.said, [Output::Event(Event::Unreachable { token: TOKEN, to: member(2) })]);
+        assert!(bench.holds());
+        bench.handle(Input::SlotStopped { token: TOKEN });
+        assert!(bench.said.is_empty(), "the stopped pull releases nothing");
+        bench.receive(2, 1, Message::Ack(A_NONCE));
+        assert!(bench.said.is_empty(), "nor does its Ack, should it be heard again");
+        bench.handle(Input::Offer { token: TOKEN, taker: member(3), round_trip: None });
+        assert_eq!(bench.said, [send(3, 2, Message::Move, false)], "another attempt, another session");
+    }
+    let mut committing = Bench::committing(A_NONCE);
+    committing.handle(Input::Banned { member: member(2) });
+    assert!(committing.said.is_empty() && !committing.holds(), "what was given is gone");
+}
+
+#[test]
 fn a_stopped_slot_means_nothing_unless_we_are_releasing() {
     for mut bench in [Bench::idle(), Bench::holding(), Bench::offering(), Bench::committing(A_NONCE)] {
         let held = bench.holds();

@@ -55,6 +55,7 @@ fn inputs() -> impl Strategy<Value = Input> {
         4 => offer,
         4 => tokens().prop_map(|token| Input::SlotStopped { token }),
         1 => tokens().prop_map(|token| Input::Discard { token }),
+        1 => (0_u8..5).prop_map(|taker| Input::Banned { member: member(taker) }),
         8 => received,
         1 => (0_u64..1000, any::<[u8; 32]>()).prop_map(|(secs, fresh_secret)| Input::Slept {
             asleep: Duration::from_secs(secs),

@@ -1,0 +1,55 @@
+//! Worlds and nodes that break a rule on purpose. They exist only in tests: each checker must notice.
+
+use std::collections::BTreeMap;
+
+use crate::node::Node;
+use crate::proto::handoff::Flaw;
+
+use super::place::bytes32;
+use super::world::Whole;
+
+/// What is broken.
+#[derive(Debug, Default)]
+pub(super) struct Sabotage {
+    /// A rule inside of every handoff.
+    flaw: Option<Flaw>,
+    /// K6: what a node was when it crashed it is again when it starts.
+    pub(super) possession_persists: bool,
+    /// K4: a node starts with the same secret each time.
+    pub(super) secrets_repeat: bool,
+    kept: BTreeMap<usize, Node>,
+}
+
+impl Sabotage {
+    /// A node crashed.
+    pub(super) fn keep(&mut self, member: usize, node: Node) {
+        if self.possession_persists {
+            self.kept.insert(member, node);
+        }
+    }
+
+    /// A node started.
+    pub(super) fn start(&mut self, member: usize, node: &mut Option<Node>) {
+        if let Some(kept) = self.kept.remove(&member) {
+            *node = Some(kept);
+        }
+        if let (Some(flaw), Some(node)) = (self.flaw, node) {
+            node.break_rule(flaw);
+        }
+    }
+}
+
+impl Whole {
+    /// All nodes, now and later, break this rule.
+    pub(super) fn break_rule(&mut self, flaw: Flaw) {
+        self.sabotage.flaw = Some(flaw);
+        for node in self.places.iter_mut().filter_map(|place| place.node.as_mut()) {
+            node.break_rule(flaw);
+        }
+    }
+
+    pub(super) fn boot_secret(&mut self, member: usize) -> [u8; 32] {
+        let fresh = bytes32(&mut self.rng);
+        if self.sabotage.secrets_repeat { [u8::try_from(member).unwrap_or(0); 32] } else { fresh }
+    }
+}

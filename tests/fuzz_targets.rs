@@ -1,0 +1,200 @@
+//! The fuzzers' targets over a few thousand inputs: any bytes, and valid ones with a few bytes changed. Longer runs are
+//! libFuzzer's business: `cargo fuzz run --fuzz-dir tests/fuzz TARGET`.
+
+#[path = "targets/cli.rs"]
+mod cli;
+mod targets;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use stroll::trust::{Authority, GateKey, Grant, Invitation, PrivateKey, Request, Suite, sign_address};
+use stroll::wire::records::{Entry, RuleSet, Signed};
+use stroll::wire::{Body, Datagram, Header, Kind, member_id, pad_to};
+
+use targets::datagram::{CIRCLE, ME};
+use targets::node::charter;
+use targets::sealed::{GATE, payload};
+
+const NOW_S: u64 = 1_700_000_000;
+
+fn authority() -> Authority {
+    Authority::new(PrivateKey::from_seed(Suite::Ed25519, [9; 32]))
+}
+
+fn key() -> PrivateKey {
+    PrivateKey::from_seed(Suite::Ed25519, [3; 32])
+}
+
+fn certificate() -> stroll::wire::records::Certificate {
+    authority().issue(3, key().public(), "lab-c", NOW_S - 10, NOW_S + 10_000).expect("it makes sense")
+}
+
+fn bootstrap() -> Vec<SocketAddr> {
+    vec!["192.0.2.1:7433".parse().unwrap(), "[2001:db8::1]:7433".parse().unwrap()]
+}
+
+fn datagrams() -> Vec<Vec<u8>> {
+    let entry = Entry {
+        record: sign_address(&key(), authority().circle(), 1, bootstrap()[0]),
+        certificate: certificate(),
+    };
+    let sender = member_id(&key().public());
+    let bodies = [
+        Body::Ack { entries: vec![entry.clone()] },
+        Body::Commit { age: Duration::from_secs(5), cool: Duration::ZERO, entries: vec![entry] },
+        Body::Leave { sequence: 4 },
+        Body::Charter(charter(&authority())),
+        Body::Bans(authority().sign_bans(2, vec![1, 5, 9]).unwrap()),
+        Body::Enrol { key: key().public(), invitation: [1; 8], mac: [2; 16] },
+        Body::Move,
+    ];
+    let mut all = Vec::new();
+    for body in bodies {
+        for certificate in [None, Some(certificate())] {
+            let header = Header::bare(body.kind(), CIRCLE, sender, ME);
+            let datagram = Datagram { header, body: body.clone(), certificate, padding: 0 };
+            let datagram = if body.kind() == Kind::Move { pad_to(datagram, 400) } else { datagram };
+            all.extend(datagram.encode(&GATE, |bytes| key().sign(bytes)));
+        }
+    }
+    assert!(all.len() >= 8, "samples that cannot be written: {}", all.len());
+    all
+}
+
+fn invitations() -> Vec<Vec<u8>> {
+    let gate = GateKey::from_bytes(GATE);
+    let (authority, ends_s) = (authority().public(), NOW_S + 1_000);
+    let invitation =
+        Invitation::new(authority, "reefs", "lab-c", gate, bootstrap(), ends_s, [5; 32]).unwrap();
+    both(&invitation.to_text())
+}
+
+fn requests() -> Vec<Vec<u8>> {
+    both(&Request::new(&key(), "lab-c").unwrap().to_text())
+}
+
+fn grants() -> Vec<Vec<u8>> {
+    let grant = Grant {
+        authority: authority().public(),
+        succession: None,
+        certificate: certificate(),
+        charter: charter(&authority()),
+        bans: Some(authority().sign_bans(1, vec![1, 2]).unwrap()),
+        gate: GateKey::from_bytes(GATE),
+        bootstrap: bootstrap(),
+    };
+    assert!(grant.accept(&key(), NOW_S).is_ok());
+    both(&grant.to_text())
+}
+
+/// The text, and what is inside of it.
+fn both(text: &str) -> Vec<Vec<u8>> {
+    vec![text.as_bytes().to_vec(), payload(text)]
+}
+
+fn records() -> Vec<Vec<u8>> {
+    let early = stroll::wire::records::Charter { rules: RuleSet::Early, ..charter(&authority()) };
+    let address = sign_address(&key(), authority().circle(), 1, bootstrap()[1]);
+    let request = Request::new(&key(), "lab-c").unwrap();
+    let bans = authority().sign_bans(3, vec![7, 8]).unwrap();
+    let entry = [address.encode(), certificate().encode()].concat();
+    let records =
+        [early.encode(), bans.encode(), certificate().encode(), address.encode(), request.encode(), entry];
+    (0..).zip(records).map(|(kind, record)| [vec![kind], record].concat()).collect()
+}
+
+fn settings() -> Vec<Vec<u8>> {
+    let scenario = include_bytes!("../config/scenarios/comparison.toml");
+    vec![
+        include_bytes!("../config/stroll.toml").to_vec(),
+        scenario.to_vec(),
+        b"rules = [\"guarded\", \"classic\"]\nslot = \"4s\"\nskip = 0.1\nmembers = 30".to_vec(),
+        b"[simulate]\nview = \"full\"\nduration = 1e5\nloss_every = \"2h\"".to_vec(),
+    ]
+}
+
+fn units() -> Vec<Vec<u8>> {
+    ["100ms", "1e5", "1.5h", " 4 s", "2w", "0.000001us", "9.2e9", "-1s"]
+        .map(|text| text.as_bytes().to_vec())
+        .into()
+}
+
+/// Any bytes, or a sample with up to four bytes changed and perhaps cut off.
+fn input(samples: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
+    let changes = vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
+    let changed = (prop::sample::select(samples), changes, any::<prop::sample::Index>(), any::<bool>())
+        .prop_map(|(mut bytes, changes, end, is_cut)| {
+            for (place, byte) in changes {
+                let place = place.index(bytes.len());
+                bytes[place] = byte;
+            }
+            if is_cut {
+                bytes.truncate(end.index(bytes.len() + 1));
+            }
+            bytes
+        });
+    prop_oneof![vec(any::<u8>(), 0..1300), changed]
+}
+
+/// Samples as they are, then changed. A target says what it does not like by a panic.
+fn holds(target: fn(&[u8]), samples: Vec<Vec<u8>>, cases: u32) {
+    target(&[]);
+    for sample in &samples {
+        target(sample);
+    }
+    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) };
+    let run = |bytes: Vec<u8>| {
+        target(&bytes);
+        Ok(())
+    };
+    let outcome = prop::test_runner::TestRunner::new(config).run(&input(samples), run);
+    assert!(outcome.is_ok(), "{outcome:?}");
+}
+
+#[test]
+fn datagrams_have_one_form() {
+    holds(targets::datagram::run, datagrams(), 2_000);
+}
+
+#[test]
+fn invitations_have_one_text() {
+    holds(targets::invitation::run, invitations(), 1_000);
+}
+
+#[test]
+fn requests_are_read_as_written() {
+    holds(targets::request::run, requests(), 500);
+}
+
+#[test]
+fn grants_are_read_as_written() {
+    holds(targets::grant::run, grants(), 500);
+}
+
+#[test]
+fn records_have_one_form() {
+    holds(targets::records::run, records(), 2_000);
+}
+
+#[test]
+fn settings_are_read_or_refused() {
+    holds(targets::settings::run, settings(), 500);
+}
+
+#[test]
+fn durations_are_read_as_written() {
+    holds(targets::units::run, units(), 2_000);
+}
+
+#[test]
+fn a_network_that_does_what_it_likes_never_doubles_a_token() {
+    holds(targets::handoff::run, vec![(0..=255).collect(), vec![6; 500]], 300);
+}
+
+#[test]
+fn a_node_survives_members_that_lie() {
+    holds(targets::node::run, vec![(0..=255).collect(), vec![7; 500]], 200);
+}
