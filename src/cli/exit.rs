@@ -18,6 +18,16 @@ pub(super) enum Code {
     FolderNotFound = 3,
     /// A file is not there.
     FileNotFound = 4,
+    /// The source refuses, or does not answer: try again later.
+    Refused = 5,
+    /// Some files came and some did not.
+    SomeFailed = 6,
+    /// The source will not give it, however often it is asked.
+    Fatal = 7,
+    /// Out of time.
+    Deadline = 10,
+    /// The bytes are not the right ones.
+    Integrity = 11,
     /// No token, or nobody of the circle answers.
     Unreachable = 13,
     /// No room on the disk.
@@ -50,12 +60,23 @@ pub(super) enum NotFound {
 #[error("{0}")]
 pub(super) struct Unreachable(pub(super) String);
 
+/// A transfer that failed knows its own exit code.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(super) struct Failed {
+    pub(super) code: Code,
+    pub(super) message: String,
+}
+
 pub(super) fn code(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(classify(error) as u8)
 }
 
 fn classify(error: &anyhow::Error) -> Code {
     for cause in error.chain() {
+        if let Some(Failed { code, .. }) = cause.downcast_ref() {
+            return *code;
+        }
         if cause.is::<UsageError>() || cause.is::<Invalid>() || cause.is::<toml::de::Error>() {
             return Code::Usage;
         }

@@ -1,7 +1,11 @@
 //! The log: to stderr, as text or JSON, as much of it as asked for.
 
+use std::io::{self, Write};
+
 use clap::{ArgAction, ValueEnum};
+use indicatif::MultiProgress;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::time::SystemTime;
 
 use super::exit::UsageError;
@@ -31,8 +35,40 @@ enum Format {
     Json,
 }
 
-/// Starts logging. Once per process.
+impl LogArgs {
+    /// Whether only what is wrong is to be said.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+}
+
+/// Starts logging to stderr. Once per process.
 pub(super) fn start(args: &LogArgs) -> Result<(), UsageError> {
+    start_to(args, std::io::stderr)
+}
+
+/// Starts logging to stderr, around these bars.
+pub(super) fn start_through(args: &LogArgs, bars: MultiProgress) -> Result<(), UsageError> {
+    start_to(args, move || AroundBars(bars.clone()))
+}
+
+/// Writes to stderr while the bars are out of the way.
+struct AroundBars(MultiProgress);
+
+impl Write for AroundBars {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.suspend(|| io::stderr().write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+fn start_to<W>(args: &LogArgs, writer: W) -> Result<(), UsageError>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
     let level = match (args.quiet, args.verbose) {
         (true, _) => "error",
         (false, 0) => "warn",
@@ -45,7 +81,7 @@ pub(super) fn start(args: &LogArgs) -> Result<(), UsageError> {
         && std::io::IsTerminal::is_terminal(&std::io::stderr());
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(writer)
         .with_ansi(is_coloured)
         .with_timer(SystemTime)
         .with_target(false);

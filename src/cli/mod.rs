@@ -6,6 +6,7 @@
 mod circle;
 mod doctor;
 mod exit;
+mod get;
 mod homes;
 mod join;
 mod logging;
@@ -14,6 +15,7 @@ mod run;
 mod settings;
 mod simulate;
 mod status;
+mod transfer;
 mod utc;
 
 use std::path::PathBuf;
@@ -27,7 +29,7 @@ use settings::Settings;
 ///
 /// Many labs pull the same data from one plain FTP or HTTP server and together overload it. With stroll they form a circle
 /// in which one token wanders at random: only the member that holds it pulls, for at most its slot.
-/// This version simulates such circles.
+/// Without a circle it is a download client that never leaves a broken file behind.
 #[derive(Debug, Parser)]
 #[command(name = "stroll", version, max_term_width = 100, arg_required_else_help = true)]
 struct Cli {
@@ -41,6 +43,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Get(Box<get::Args>),
     Circle(circle::Args),
     Join(join::Args),
     Run(run::Args),
@@ -65,6 +68,7 @@ pub(crate) fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<()> {
     let settings = Settings::load(cli.config.as_deref())?;
     match cli.command {
+        Command::Get(args) => get::run(*args, settings.transfer),
         Command::Circle(args) => circle::run(&args),
         Command::Join(args) => join::run(&args),
         Command::Run(args) => run::run(&args),

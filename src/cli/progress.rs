@@ -17,8 +17,33 @@ pub(super) enum Style {
     Bar,
     /// A line every ten seconds.
     Line,
+    /// JSON, a line for everything that happens.
+    Json,
     /// Nothing.
     None,
+}
+
+/// How progress is shown, once it is clear where to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Show {
+    Bar,
+    Line,
+    Json,
+    Nothing,
+}
+
+impl Style {
+    /// What it comes to here and now.
+    pub(super) fn resolve(self, is_quiet: bool) -> Show {
+        match self {
+            Self::Auto if is_quiet => Show::Nothing,
+            Self::Auto if std::io::stderr().is_terminal() => Show::Bar,
+            Self::Auto | Self::Line => Show::Line,
+            Self::Bar => Show::Bar,
+            Self::Json => Show::Json,
+            Self::None => Show::Nothing,
+        }
+    }
 }
 
 /// A bar is not shown before this: quick work needs none.
@@ -28,11 +53,11 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 /// Progress towards a known total; many threads may report it.
 pub(super) struct Progress {
     bar: ProgressBar,
-    show: Mutex<Show>,
+    next: Mutex<Next>,
 }
 
 /// What is to be shown next.
-enum Show {
+enum Next {
     Bar { from: Instant },
     Line { next: Instant },
     Nothing,
@@ -44,32 +69,32 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:30}] {percent:>3} %, {eta} to go") {
             bar.set_style(style.progress_chars("=> "));
         }
-        let show = match style {
-            Style::Auto if std::io::stderr().is_terminal() => Show::Bar { from: now() + BAR_AFTER },
-            Style::Auto | Style::Line => Show::Line { next: now() + LINE_EVERY },
-            Style::Bar => Show::Bar { from: now() + BAR_AFTER },
-            Style::None => Show::Nothing,
+        let next = match style.resolve(false) {
+            Show::Bar => Next::Bar { from: now() + BAR_AFTER },
+            Show::Line => Next::Line { next: now() + LINE_EVERY },
+            // Nobody asked for the simulator's progress by program yet.
+            Show::Json | Show::Nothing => Next::Nothing,
         };
-        Self { bar, show: Mutex::new(show) }
+        Self { bar, next: Mutex::new(next) }
     }
 
     /// So much more of the total is done.
     pub(super) fn advance(&self, by: u64) {
         self.bar.inc(by);
         // If another thread is showing it just now, that will do.
-        let Ok(mut show) = self.show.try_lock() else { return };
-        match *show {
-            Show::Bar { from } if now() >= from => {
+        let Ok(mut next) = self.next.try_lock() else { return };
+        match *next {
+            Next::Bar { from } if now() >= from => {
                 // From here on the bar draws itself.
                 self.bar.set_draw_target(ProgressDrawTarget::stderr());
-                *show = Show::Nothing;
+                *next = Next::Nothing;
             }
-            Show::Line { next } if now() >= next => {
+            Next::Line { next: due } if now() >= due => {
                 let percent = self.bar.position() * 100 / self.bar.length().unwrap_or(1).max(1);
                 eprintln!("{}: {percent} %, {:.0?} to go", self.bar.message(), self.bar.eta());
-                *show = Show::Line { next: now() + LINE_EVERY };
+                *next = Next::Line { next: now() + LINE_EVERY };
             }
-            Show::Bar { .. } | Show::Line { .. } | Show::Nothing => {}
+            Next::Bar { .. } | Next::Line { .. } | Next::Nothing => {}
         }
     }
 }
@@ -81,6 +106,6 @@ impl Drop for Progress {
 }
 
 #[expect(clippy::disallowed_methods, reason = "progress is about real time")]
-fn now() -> Instant {
+pub(super) fn now() -> Instant {
     Instant::now()
 }

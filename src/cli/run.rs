@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use anyhow::Context as _;
 use stroll::peer::{Member, Options};
+use stroll::trust::{FileError, Home};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::homes::{HomeArgs, load_address, resolve};
@@ -37,9 +38,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     logging::start(&args.log)?;
     let (circle, home) = args.home.open()?;
-    // The founder of a circle that nobody else knows yet brings its first token; everybody else waits for it.
-    let found =
-        home.load_authority()?.is_some() && home.load_directory()?.is_none_or(|known| known.is_empty());
+    let found = is_founder_alone(&home)?;
     let listen = args.listen.map_or_else(|| home.load_credentials().map(|own| own.listen), Ok)?;
     let address = match &args.address {
         Some(text) => Some(resolve(text, listen)?),
@@ -62,4 +61,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         member.run_until(stop).await?;
         Ok(())
     })
+}
+
+/// The founder of a circle that nobody else knows yet brings its first token; everybody else waits for it.
+pub(super) fn is_founder_alone(home: &Home) -> Result<bool, FileError> {
+    Ok(home.load_authority()?.is_some() && home.load_directory()?.is_none_or(|known| known.is_empty()))
 }

@@ -8,11 +8,14 @@ use serde::Deserialize;
 
 use super::exit::NotFound;
 use super::simulate;
+use super::transfer::Transfer;
 
 /// What the settings file says. Unknown keys are errors that name the key.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Settings {
+    /// How to pull.
+    pub(super) transfer: Transfer,
     /// Defaults for `stroll simulate`.
     pub(super) simulate: simulate::Options,
 }
@@ -36,9 +39,14 @@ fn default_path() -> Option<PathBuf> {
 
 /// Reads a TOML file; the error names the file and, if it is the content, the line.
 pub(super) fn read_toml<T: for<'de> Deserialize<'de>>(path: &Path) -> anyhow::Result<T> {
-    let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
+    let text = read_text(path)?;
+    toml::from_str(&text).with_context(|| path.display().to_string())
+}
+
+/// Reads a file; the error names it.
+pub(super) fn read_text(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => NotFound::File(path.display().to_string()).into(),
         _ => anyhow::Error::new(error).context(path.display().to_string()),
-    })?;
-    toml::from_str(&text).with_context(|| path.display().to_string())
+    })
 }

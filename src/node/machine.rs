@@ -354,10 +354,14 @@ impl Node {
 
     /// The agent works if the jobs want to, the source does not ask for a rest, and we are not leaving.
     pub(super) fn tell_work(&mut self, now: Time) {
-        let works = self.wants_work && now >= self.cool_until && self.leaving == Leaving::No;
+        let works = self.may_work(now);
         if works != self.is_working() {
             self.to_agent.push_back(agent::Input::Work(works));
         }
+    }
+
+    fn may_work(&self, now: Time) -> bool {
+        self.wants_work && now >= self.cool_until && self.leaving == Leaving::No
     }
 
     /// Whoever was forgotten may only have been cut off, together with others: now and then one of the old addresses is
@@ -410,12 +414,21 @@ impl Node {
     }
 
     fn on_slot_stopped(&mut self, now: Time) {
-        let before = std::mem::replace(&mut self.pull, Pull::Idle);
-        if let Pull::Stopping { token, next } = before {
-            self.to_handoff.push_back(handoff::Input::SlotStopped { token });
-            if let Some((token, until)) = next.filter(|(_, until)| *until > now) {
-                self.begin_pull(token, until);
+        match std::mem::replace(&mut self.pull, Pull::Idle) {
+            Pull::Stopping { token, next } => {
+                self.to_handoff.push_back(handoff::Input::SlotStopped { token });
+                if let Some((token, until)) = next.filter(|(_, until)| *until > now) {
+                    self.begin_pull(token, until);
+                }
             }
+            // The jobs let go before they had to: the token may go at once. There may be more to pull in the next slot.
+            Pull::Running { .. } => {
+                self.to_agent.push_back(agent::Input::Work(false));
+                if self.may_work(now) {
+                    self.to_agent.push_back(agent::Input::Work(true));
+                }
+            }
+            Pull::Idle => {}
         }
     }
 

@@ -11,15 +11,19 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::driver::Handle;
+use crate::jobs::Slots;
 use crate::node::{Command, MemberStatus, Status};
 use crate::proto::load::Summary;
+
+use super::borrowing;
+use super::lending::Lending;
 use crate::trust::expiry_warning;
 
 use super::member::wall_s;
@@ -142,21 +146,26 @@ pub(super) fn path_in(home: &Path) -> PathBuf {
     home.join("control.sock")
 }
 
+/// What the control socket tells of, and whom it tells.
 #[derive(Clone)]
-struct Served {
+pub(super) struct Served {
     handle: Handle,
     circle: String,
     name: String,
     reload: mpsc::Sender<()>,
 }
 
+impl Served {
+    pub(super) fn new(handle: Handle, circle: String, name: String, reload: mpsc::Sender<()>) -> Self {
+        Self { handle, circle, name, reload }
+    }
+}
+
 /// Serves the control socket until the task is ended.
 pub(super) async fn serve(
     path: &Path,
-    handle: Handle,
-    circle: String,
-    name: String,
-    reload: mpsc::Sender<()>,
+    served: Served,
+    lending: Lending,
 ) -> Result<JoinHandle<()>, ControlError> {
     if UnixStream::connect(path).await.is_ok() {
         return Err(ControlError::Running(path.to_owned()));
@@ -174,7 +183,8 @@ pub(super) async fn serve(
         .route("/v1/status", get(status))
         .route("/v1/probe", get(probe))
         .route("/v1/reload", post(reload_files))
-        .with_state(Served { handle, circle, name, reload });
+        .with_state(served)
+        .merge(borrowing::routes(borrowing::Lenders::new(lending)));
     Ok(tokio::spawn(async move {
         // It ends when the task is aborted.
         let _ = axum::serve(listener, router).await;
@@ -273,7 +283,7 @@ impl From<&MemberStatus> for MemberReport {
 }
 
 /// Talks to a running member.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Client {
     path: PathBuf,
 }
@@ -306,19 +316,55 @@ impl Client {
         serde_json::from_slice(&body).map_err(|error| ControlError::Nonsense(error.to_string()))
     }
 
-    /// One request, one answer, HTTP/1.0: no library is needed for that.
-    async fn request(&self, verb: &str, target: &str) -> Result<Vec<u8>, ControlError> {
-        let failed = |source| ControlError::Io { path: self.path.clone(), source };
+    /// Asks for slots for a job of this process. They end when the member does.
+    pub async fn borrow(&self) -> Result<Slots, ControlError> {
+        borrowing::borrow_from(self).await
+    }
+
+    /// Says something to which only "yes" is an answer.
+    pub(super) async fn post(&self, target: &str) -> Result<(), ControlError> {
+        self.request("POST", target).await.map(drop)
+    }
+
+    /// Opens an answer that goes on and on; what it says is read line by line.
+    pub(super) async fn open(&self, verb: &str, target: &str) -> Result<BufReader<UnixStream>, ControlError> {
+        let mut answer = BufReader::new(self.send(verb, target).await?);
+        let mut status = String::new();
+        let mut line = String::new();
+        while answer.read_line(&mut line).await.map_err(|source| self.failed(source))? > 2 {
+            if status.is_empty() {
+                status.clone_from(&line);
+            }
+            line.clear();
+        }
+        match status.split(' ').nth(1) {
+            Some("200") => Ok(answer),
+            _ => Err(ControlError::Nonsense(status.trim().escape_debug().to_string())),
+        }
+    }
+
+    fn failed(&self, source: io::Error) -> ControlError {
+        ControlError::Io { path: self.path.clone(), source }
+    }
+
+    /// HTTP/1.0, one request for a connection: no library is needed for that.
+    async fn send(&self, verb: &str, target: &str) -> Result<UnixStream, ControlError> {
         let mut stream = UnixStream::connect(&self.path).await.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
                 ControlError::NotRunning(self.path.clone())
             }
-            _ => failed(error),
+            _ => self.failed(error),
         })?;
         let request = format!("{verb} {target} HTTP/1.0\r\nHost: stroll\r\nContent-Length: 0\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.map_err(failed)?;
+        stream.write_all(request.as_bytes()).await.map_err(|source| self.failed(source))?;
+        Ok(stream)
+    }
+
+    /// One request, one whole answer.
+    async fn request(&self, verb: &str, target: &str) -> Result<Vec<u8>, ControlError> {
+        let stream = self.send(verb, target).await?;
         let mut answer = Vec::new();
-        stream.take(ANSWER_LIMIT).read_to_end(&mut answer).await.map_err(failed)?;
+        stream.take(ANSWER_LIMIT).read_to_end(&mut answer).await.map_err(|source| self.failed(source))?;
         body_of(&answer).map(<[u8]>::to_vec).ok_or_else(|| {
             let start =
                 String::from_utf8_lossy(answer.get(..60).unwrap_or(&answer)).escape_debug().to_string();

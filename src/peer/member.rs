@@ -15,6 +15,7 @@ use tracing::{debug, info, warn};
 
 use crate::base::{MemberId, Nonce, Time};
 use crate::driver::{self, BootClock, DriverError, Handle, random_bytes};
+use crate::jobs::Slots;
 use crate::node::{self, Command, Event, Identity, Node};
 use crate::proto::{agent, directory, handoff};
 use crate::trust::{Credentials, FileError, Home, Refusal, expiry_warning, renewal_is_due};
@@ -23,6 +24,7 @@ use crate::wire::member_id;
 use crate::wire::records::{Certificate, Entry};
 
 use super::control::{self, ControlError};
+use super::lending::{self, Lending};
 
 /// How long the certificates of new members are valid.
 const CERTIFICATE_LIFETIME: Duration = Duration::from_secs(365 * 86_400);
@@ -83,6 +85,8 @@ pub struct Member {
     home: Home,
     handle: Handle,
     driver: JoinHandle<Result<(), DriverError>>,
+    lending: Lending,
+    lender: JoinHandle<()>,
     control: JoinHandle<()>,
     control_path: PathBuf,
     /// Somebody changed the files.
@@ -119,9 +123,22 @@ impl Member {
             .map_err(|source| PeerError::Listen { address, source })?;
         let control_path = control::path_in(home.path());
         let (told, reload) = mpsc::channel(1);
-        let control = control::serve(&control_path, handle.clone(), circle, name, told).await?;
-        let member =
-            Self { home, handle, driver, control, control_path, reload, clock, options, warned_days };
+        let (lending, lender) = lending::spawn(handle.clone());
+        let served = control::Served::new(handle.clone(), circle, name, told);
+        let control = control::serve(&control_path, served, lending.clone()).await?;
+        let member = Self {
+            home,
+            handle,
+            driver,
+            lending,
+            lender,
+            control,
+            control_path,
+            reload,
+            clock,
+            options,
+            warned_days,
+        };
         member.greet(bootstrap).await?;
         Ok(member)
     }
@@ -129,6 +146,11 @@ impl Member {
     /// A way to talk to the node.
     pub fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// A way to the member's slots.
+    pub fn lending(&self) -> &Lending {
+        &self.lending
     }
 
     async fn greet(&self, bootstrap: Vec<SocketAddr>) -> Result<(), PeerError> {
@@ -142,7 +164,9 @@ impl Member {
                 self.handle.command(Command::Greet { address }).await?;
             }
         }
-        self.handle.command(Command::Work(self.options.hold)).await?;
+        if self.options.hold {
+            tokio::spawn(hold(self.lending.borrow().await?));
+        }
         if self.options.found {
             self.handle.command(Command::Found).await?;
         }
@@ -178,6 +202,7 @@ impl Member {
         }
         self.save_directory().await;
         self.control.abort();
+        self.lender.abort();
         // The socket's file is of no use to anybody now.
         let _ = std::fs::remove_file(&self.control_path);
         outcome
@@ -188,10 +213,7 @@ impl Member {
             Event::SlotBegan { token, session, until } => {
                 info!(%token, %session, for_s = until.since(at).as_secs_f64(), "slot began");
             }
-            Event::StopSlot => {
-                info!("slot ended");
-                self.handle.command(Command::SlotStopped).await?;
-            }
+            Event::StopSlot => info!("slot ended"),
             Event::Enrol { member, key, invitation, mac, address } => {
                 self.on_enrol(member, &key, &invitation, &mac, address).await?;
             }
@@ -329,9 +351,6 @@ impl Member {
             loop {
                 match events.recv().await {
                     Ok((_, Event::Left)) | Err(RecvError::Closed) => return,
-                    Ok((_, Event::StopSlot)) => {
-                        let _ = self.handle.command(Command::SlotStopped).await;
-                    }
                     Ok(_) | Err(RecvError::Lagged(_)) => {}
                 }
             }
@@ -365,6 +384,14 @@ impl Member {
         let mut input = Reader::new(&bytes);
         std::iter::from_fn(|| (!input.rest().is_empty()).then(|| Entry::read(&mut input).ok()).flatten())
             .collect()
+    }
+}
+
+/// A job that pulls nothing, for as long as every slot lasts.
+async fn hold(mut slots: Slots) {
+    slots.want(true);
+    while let Some(turn) = slots.next().await {
+        turn.slot.over().await;
     }
 }
 

@@ -1,0 +1,82 @@
+//! Whether a `get` pulls in a circle's slots, and where those come from.
+
+use stroll::fetch::Address;
+use stroll::jobs::Slots;
+use stroll::jobs::get::Want;
+use stroll::peer::{Client, ControlError, Member, Options, PeerError};
+use stroll::trust::Home;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::Args;
+use super::bars::Bars;
+use crate::cli::homes::load_address;
+
+/// Where slots come from while this lasts.
+pub(super) struct Circle {
+    slots: Slots,
+    /// A member of our own, if none was running.
+    member: Option<(oneshot::Sender<()>, JoinHandle<Result<(), PeerError>>)>,
+}
+
+impl Circle {
+    pub(super) fn slots(&mut self) -> &mut Slots {
+        &mut self.slots
+    }
+
+    /// Hands the token over, if it is here, and goes.
+    pub(super) async fn leave(self) {
+        drop(self.slots);
+        if let Some((stop, member)) = self.member {
+            drop(stop);
+            if let Ok(Err(error)) = member.await {
+                tracing::warn!(%error, "the member ended with an error");
+            }
+        }
+    }
+}
+
+/// Finds the circle for these files: the one that was named, or the one whose source has them all.
+pub(super) async fn enter(args: &Args, wants: &[Want], bars: &Bars) -> anyhow::Result<Circle> {
+    let found = if args.solo || args.dry_run {
+        None
+    } else if args.home.circle.is_some() {
+        Some(args.home.open()?)
+    } else {
+        find(args, wants)?
+    };
+    let Some((name, home)) = found else { return Ok(Circle { slots: Slots::eternal(), member: None }) };
+    bars.say(&format!("in the slots of circle {name}"));
+    match Client::new(home.path()).borrow().await {
+        Ok(slots) => Ok(Circle { slots, member: None }),
+        Err(ControlError::NotRunning(_)) => start(home).await,
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn find(args: &Args, wants: &[Want]) -> anyhow::Result<Option<(String, Home)>> {
+    for name in args.home.root.circles()? {
+        let Ok((name, home)) = args.home.root.open(Some(&name)) else { continue };
+        let Ok(credentials) = home.load_credentials() else { continue };
+        let Ok((source, _)) = Address::parse(&credentials.roll.charter().source) else { continue };
+        if wants.iter().all(|want| source.contains(&want.address)) {
+            return Ok(Some((name, home)));
+        }
+    }
+    Ok(None)
+}
+
+/// A member of our own, for as long as the job lasts.
+async fn start(home: Home) -> anyhow::Result<Circle> {
+    let listen = home.load_credentials()?.listen;
+    let address = load_address(&home, listen)?;
+    let found = crate::cli::run::is_founder_alone(&home)?;
+    let member = Member::start(home, Options { address, found, ..Options::default() }).await?;
+    let slots = member.lending().borrow().await?;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = tokio::spawn(member.run_until(async move {
+        // Dropped, not sent to.
+        let _ = stopped.await;
+    }));
+    Ok(Circle { slots, member: Some((stop, running)) })
+}

@@ -1,0 +1,131 @@
+//! Where the files of a `get` go, and which files they are.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use stroll::fetch::address::UserInfo;
+use stroll::fetch::sink::Digest;
+use stroll::fetch::{Address, Login, Logins, Name, Secret};
+use stroll::jobs::get::{To, Want};
+
+use crate::cli::exit::UsageError;
+use crate::cli::settings::read_text;
+
+/// A longer list is nobody's.
+const LIST_LIMIT: u64 = 64 << 20;
+
+/// The addresses that were named, those of the list behind them.
+pub(super) fn addresses(named: &[String], list: Option<&Path>) -> anyhow::Result<Vec<String>> {
+    let mut all = named.to_vec();
+    if let Some(path) = list {
+        let text = if path == Path::new("-") {
+            let mut text = String::new();
+            std::io::stdin().take(LIST_LIMIT).read_to_string(&mut text).context("standard input")?;
+            text
+        } else {
+            read_text(path)?
+        };
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        all.extend(lines.map(str::to_owned));
+    }
+    if all.is_empty() {
+        return Err(
+            UsageError("nothing to get: name an address, or a list of them with --input".into()).into()
+        );
+    }
+    Ok(all)
+}
+
+/// What is wanted, and the logins that stood in the addresses.
+pub(super) fn wants(
+    addresses: &[String],
+    output: Option<&str>,
+    checksum: Option<&str>,
+    logins: &mut Logins,
+) -> Result<Vec<Want>, UsageError> {
+    let expected = checksum
+        .map(|text| text.parse::<Digest>().map_err(|error| UsageError(format!("checksum: {error}"))))
+        .transpose()?;
+    if expected.is_some() && addresses.len() > 1 {
+        return Err(UsageError("checksum: is for one file; for several use --sums auto".into()));
+    }
+    let place = Place::new(output, addresses.len())?;
+    let mut wants = Vec::with_capacity(addresses.len());
+    for text in addresses {
+        let (address, info) = Address::parse(text).map_err(|error| UsageError(error.to_string()))?;
+        if let Some(UserInfo { user, password }) = info {
+            let password = Secret::new(password.map(|secret| secret.to_string()).unwrap_or_default());
+            logins.give(address.clone(), Login { user, password });
+        }
+        let to = place.of(&address)?;
+        wants.push(Want { address, to, expected });
+    }
+    without_twins(wants)
+}
+
+enum Place {
+    Stdout,
+    File { folder: PathBuf, name: Name },
+    Folder(PathBuf),
+}
+
+impl Place {
+    fn new(output: Option<&str>, files: usize) -> Result<Self, UsageError> {
+        let Some(output) = output else { return Ok(Self::Folder(PathBuf::from("."))) };
+        if output == "-" {
+            return Ok(Self::Stdout);
+        }
+        let path = Path::new(output);
+        if output.ends_with('/') || path.is_dir() || files > 1 {
+            if path.exists() && !path.is_dir() {
+                return Err(UsageError(format!(
+                    "output: {output} is a file, and there are {files} files to get"
+                )));
+            }
+            return Ok(Self::Folder(path.to_owned()));
+        }
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = Name::new(name).map_err(|why| UsageError(format!("output: {output}: {why}")))?;
+        let folder = match path.parent() {
+            Some(parent) if parent != Path::new("") => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        Ok(Self::File { folder, name })
+    }
+
+    fn of(&self, address: &Address) -> Result<To, UsageError> {
+        Ok(match self {
+            Self::Stdout => To::Stdout,
+            Self::File { folder, name } => To::File { folder: folder.clone(), name: name.clone() },
+            Self::Folder(folder) => {
+                let name = address.file_name().map_err(|why| {
+                    UsageError(format!(
+                        "{address}: no file name to be had from it ({why}); say one with --output"
+                    ))
+                })?;
+                To::File { folder: folder.clone(), name }
+            }
+        })
+    }
+}
+
+/// Two addresses for one file would overwrite each other; the same one twice is pulled once.
+fn without_twins(wants: Vec<Want>) -> Result<Vec<Want>, UsageError> {
+    let mut seen = std::collections::BTreeMap::new();
+    let mut single = Vec::with_capacity(wants.len());
+    for want in wants {
+        let To::File { folder, name } = &want.to else {
+            single.push(want);
+            continue;
+        };
+        match seen.insert((folder.clone(), name.clone()), want.address.clone()) {
+            Some(other) if other == want.address => {}
+            Some(other) => {
+                return Err(UsageError(format!("{other} and {} would both become {name}", want.address)));
+            }
+            None => single.push(want),
+        }
+    }
+    Ok(single)
+}

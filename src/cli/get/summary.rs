@@ -1,0 +1,174 @@
+//! What a `get` says at its end, and its exit code.
+
+use std::io::{self, Write as _};
+
+use serde_json::json;
+use stroll::base::units::{format_duration, format_size};
+use stroll::fetch::Fault;
+use stroll::fetch::engine::PullError;
+use stroll::fetch::sink::SinkError;
+use stroll::jobs::get::{Fate, To, Totals, Want};
+
+use super::Stopped;
+use super::bars::chain;
+use crate::cli::exit::{Code, Failed};
+
+/// A file by its address and place.
+pub(super) struct Named {
+    url: String,
+    path: Option<String>,
+}
+
+impl Named {
+    pub(super) fn new(want: &Want) -> Self {
+        let path = match &want.to {
+            To::File { folder, name } => Some(folder.join(name.as_str()).display().to_string()),
+            To::Stdout => None,
+        };
+        Self { url: want.address.to_string(), path }
+    }
+}
+
+/// The end of a get.
+pub(super) struct Summary<'a> {
+    pub(super) names: &'a [Named],
+    pub(super) fates: &'a [Fate],
+    pub(super) totals: Totals,
+    pub(super) stopped: Stopped,
+}
+
+impl Summary<'_> {
+    pub(super) fn print(&self, as_json: bool, is_quiet: bool) -> io::Result<()> {
+        if as_json {
+            let mut out = io::stdout().lock();
+            serde_json::to_writer(&mut out, &self.json()).map_err(io::Error::from)?;
+            return writeln!(out);
+        }
+        for (named, fate) in self.names.iter().zip(self.fates) {
+            if let Fate::Planned { size } = fate {
+                let size = size.map_or("size unknown".into(), format_size);
+                println!("{} ({size}) -> {}", named.url, named.path.as_deref().unwrap_or("-"));
+            }
+        }
+        if !is_quiet {
+            eprintln!("{}", self.line());
+        }
+        Ok(())
+    }
+
+    /// Size, time, rate, slots, share of waiting.
+    fn line(&self) -> String {
+        let Totals { bytes, elapsed_s, waited_s, paused_s, slots, .. } = self.totals;
+        let count = |is: fn(&Fate) -> bool| self.fates.iter().filter(|fate| is(fate)).count();
+        let pulled = count(|fate| matches!(fate, Fate::Pulled { .. }));
+        let here = count(|fate| matches!(fate, Fate::UpToDate));
+        let failed = count(|fate| matches!(fate, Fate::Failed(_)));
+        let mut line = format!("{pulled} {} pulled", if pulled == 1 { "file" } else { "files" });
+        if here > 0 {
+            line += &format!(", {here} up to date");
+        }
+        if failed > 0 {
+            line += &format!(", {failed} failed");
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a rate is positive and no petabyte"
+        )]
+        let rate = (bytes as f64 / elapsed_s.max(1e-3)) as u64;
+        let elapsed = format_duration(std::time::Duration::from_millis((elapsed_s * 1e3) as u64));
+        line += &format!(": {} in {elapsed}, {}/s", format_size(bytes), format_size(rate));
+        if waited_s > 0.0 || slots > 1 {
+            let share = 100.0 * waited_s / elapsed_s.max(1e-3);
+            line += &format!(", {slots} slots, {share:.0} % of the time waiting for the token");
+        }
+        if paused_s > 0.0 {
+            line += &format!(", {paused_s:.0} s leaving the source alone");
+        }
+        line
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let files: Vec<_> =
+            self.names.iter().zip(self.fates).map(|(named, fate)| file_json(named, fate)).collect();
+        json!({"version": 1, "files": files, "totals": self.totals})
+    }
+
+    /// All is well, or an error with the exit code that says what is not.
+    pub(super) fn verdict(&self) -> anyhow::Result<()> {
+        let failures: Vec<&PullError> = self
+            .fates
+            .iter()
+            .filter_map(|fate| match fate {
+                Fate::Failed(error) => Some(error),
+                _ => None,
+            })
+            .collect();
+        let is_unfinished = self.fates.iter().any(|fate| matches!(fate, Fate::Interrupted));
+        let (code, message) = match (failures.as_slice(), self.stopped) {
+            ([], Stopped::OutOfTime) if is_unfinished => {
+                (Code::Deadline, "out of time; the same command goes on where this one ended".to_owned())
+            }
+            ([], Stopped::Interrupted) if is_unfinished => {
+                (Code::Other, "interrupted; the same command goes on where this one ended".to_owned())
+            }
+            ([], _) if is_unfinished => (Code::Unreachable, "the circle gives no more slots".to_owned()),
+            ([], _) => return Ok(()),
+            ([only], _) if self.fates.len() == 1 => (code_of(only), chain(only)),
+            (failures, _) if failures.len() == self.fates.len() && is_same(failures) => (
+                code_of(failures[0]),
+                format!("none of the {} files came: {}", failures.len(), chain(failures[0])),
+            ),
+            (failures, _) => {
+                (Code::SomeFailed, format!("{} of {} files failed", failures.len(), self.fates.len()))
+            }
+        };
+        Err(Failed { code, message }.into())
+    }
+}
+
+fn is_same(failures: &[&PullError]) -> bool {
+    failures.windows(2).all(|pair| matches!(pair, [a, b] if code_of(a) == code_of(b)))
+}
+
+/// Which exit code an error gives.
+fn code_of(error: &PullError) -> Code {
+    match error {
+        PullError::Source(fault) => match fault {
+            Fault::NotFound(_) => Code::FileNotFound,
+            Fault::Login(_)
+            | Fault::Denied(_)
+            | Fault::Unsupported(_)
+            | Fault::Redirect(_)
+            | Fault::Tls(_) => Code::Fatal,
+            Fault::Nonsense(_) => Code::Integrity,
+            Fault::Local { .. } => Code::Other,
+            _ => Code::Refused,
+        },
+        PullError::Sink(sink) => match sink {
+            SinkError::Integrity { .. } | SinkError::SizeDiffers { .. } => Code::Integrity,
+            SinkError::DiskFull { .. } => Code::DiskFull,
+            SinkError::NotAFolder { .. } => Code::FolderNotFound,
+            _ => Code::Other,
+        },
+    }
+}
+
+fn file_json(named: &Named, fate: &Fate) -> serde_json::Value {
+    let mut file = json!({"url": named.url, "path": named.path});
+    let (result, more) = match fate {
+        Fate::Pulled { size, sha256 } => {
+            let sha256 = sha256.map(|digest| data_encoding::HEXLOWER.encode(&digest));
+            ("pulled", json!({"size": size, "sha256": sha256}))
+        }
+        Fate::UpToDate => ("up_to_date", json!({})),
+        Fate::Planned { size } => ("planned", json!({"size": size})),
+        Fate::Failed(error) => ("failed", json!({"error": chain(error)})),
+        Fate::Interrupted => ("interrupted", json!({})),
+    };
+    if let (Some(file), Some(more)) = (file.as_object_mut(), more.as_object()) {
+        file.insert("result".into(), result.into());
+        file.extend(more.clone());
+    }
+    file
+}

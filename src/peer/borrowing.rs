@@ -1,0 +1,297 @@
+//! Slots of a running member for jobs of other processes, through its control socket.
+//!
+//! The borrower keeps one request open, whose answer never ends: a line of JSON for everything that it should know. What it
+//! has to say goes into short requests of its own. If either process dies, the open request breaks, and the turn ends.
+//!
+//! ```text
+//!   POST /v1/borrow                         <- {"borrower":"…"}   {"turn":{…}}   {"stop":{}}   {"outlook":{…}}
+//!   POST /v1/borrow/{borrower}/work/true    there is something to pull
+//!   POST /v1/borrow/{borrower}/cool/300     the source asks to be left alone
+//!   POST /v1/borrow/{borrower}/ended        not one more byte is read in this turn
+//! ```
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::post;
+use futures_util::stream;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::base::Time;
+use crate::driver::{BootClock, random_bytes};
+use crate::fetch::Slot;
+use crate::jobs::{Giver, Outlook, Slots, Turn, Wish};
+
+use super::control::{Client, ControlError};
+use super::lending::Lending;
+
+/// How often a waiting borrower learns how long it will have to wait.
+const OUTLOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What a borrower is told, one per line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    /// By which name to speak to the member.
+    Borrower(String),
+    /// A turn, until then on the machine's boot-time clock, at no more than this rate.
+    Turn { until_ns: i64, rate_bytes_per_sec: Option<u64> },
+    /// The turn is over.
+    Stop {},
+    /// How long the wait is expected to last.
+    Outlook { wait_ms: u64 },
+}
+
+/// What a borrower says.
+#[derive(Debug)]
+enum Word {
+    Wish(Wish),
+    Ended,
+}
+
+type Words = mpsc::UnboundedSender<Word>;
+
+/// Those who borrow through the control socket.
+#[derive(Clone, Debug)]
+pub(super) struct Lenders {
+    lending: Lending,
+    borrowers: Arc<Mutex<BTreeMap<String, Words>>>,
+}
+
+impl Lenders {
+    pub(super) fn new(lending: Lending) -> Self {
+        Self { lending, borrowers: Arc::default() }
+    }
+
+    fn borrowers(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Words>> {
+        self.borrowers.lock().expect("nobody panics with the list in hand")
+    }
+
+    fn say(&self, borrower: &str, word: Word) -> StatusCode {
+        match self.borrowers().get(borrower).map(|words| words.send(word)) {
+            Some(Ok(())) => StatusCode::OK,
+            Some(Err(_)) | None => StatusCode::NOT_FOUND,
+        }
+    }
+}
+
+/// The routes of the control socket that are about borrowing.
+pub(super) fn routes(lenders: Lenders) -> Router {
+    Router::new()
+        .route("/v1/borrow", post(borrow))
+        .route("/v1/borrow/{borrower}/work/{has_work}", post(work))
+        .route("/v1/borrow/{borrower}/cool/{seconds}", post(cool))
+        .route("/v1/borrow/{borrower}/ended", post(turn_ended))
+        .with_state(lenders)
+}
+
+async fn work(
+    State(lenders): State<Lenders>,
+    Path((borrower, has_work)): Path<(String, bool)>,
+) -> StatusCode {
+    lenders.say(&borrower, Word::Wish(Wish::Work(has_work)))
+}
+
+async fn cool(State(lenders): State<Lenders>, Path((borrower, seconds)): Path<(String, u64)>) -> StatusCode {
+    lenders.say(&borrower, Word::Wish(Wish::Cool(Duration::from_secs(seconds))))
+}
+
+async fn turn_ended(State(lenders): State<Lenders>, Path(borrower): Path<String>) -> StatusCode {
+    lenders.say(&borrower, Word::Ended)
+}
+
+async fn borrow(State(lenders): State<Lenders>) -> Response {
+    let (Ok(slots), Ok(id)) = (lenders.lending.borrow().await, random_bytes::<16>()) else {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    };
+    let name = data_encoding::HEXLOWER.encode(&id);
+    let (words, said) = mpsc::unbounded_channel();
+    lenders.borrowers().insert(name.clone(), words);
+    let loan = Loan { name, lenders, slots, said, turn: None, greeted: false };
+    let lines = stream::unfold(loan, |mut loan| async move {
+        let line = loan.next_line().await?;
+        let mut text = serde_json::to_vec(&line).ok()?;
+        text.push(b'\n');
+        Some((Ok::<_, Infallible>(Bytes::from(text)), loan))
+    });
+    Response::new(Body::from_stream(lines))
+}
+
+/// One borrower's open request. It is dropped when the borrower goes away, and its turn with it.
+struct Loan {
+    name: String,
+    lenders: Lenders,
+    slots: Slots,
+    said: mpsc::UnboundedReceiver<Word>,
+    turn: Option<(Turn, bool)>,
+    greeted: bool,
+}
+
+impl Loan {
+    /// Waits for something that the borrower should know; `None` when the member ends.
+    async fn next_line(&mut self) -> Option<Line> {
+        if !std::mem::replace(&mut self.greeted, true) {
+            return Some(Line::Borrower(self.name.clone()));
+        }
+        loop {
+            match &mut self.turn {
+                Some((turn, told)) => tokio::select! {
+                    () = turn.slot.over(), if !*told => {
+                        *told = true;
+                        return Some(Line::Stop {});
+                    }
+                    word = self.said.recv() => self.on_word(word?),
+                },
+                None => tokio::select! {
+                    turn = self.slots.next() => {
+                        let turn = turn?;
+                        let line = line_of(&turn.slot);
+                        self.turn = Some((turn, false));
+                        return Some(line);
+                    }
+                    word = self.said.recv() => self.on_word(word?),
+                    () = tokio::time::sleep(OUTLOOK_EVERY) => if let Some(wait) = self.slots.expected_wait() {
+                        return Some(Line::Outlook { wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX) });
+                    },
+                },
+            }
+        }
+    }
+
+    fn on_word(&mut self, word: Word) {
+        match word {
+            Word::Wish(Wish::Work(has_work)) => self.slots.want(has_work),
+            Word::Wish(Wish::Cool(span)) => self.slots.cool(span),
+            Word::Ended => self.turn = None,
+        }
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        self.lenders.borrowers().remove(&self.name);
+    }
+}
+
+fn line_of(slot: &Slot) -> Line {
+    let until = BootClock::new().now() + slot.left().unwrap_or_default();
+    Line::Turn { until_ns: until.as_nanos(), rate_bytes_per_sec: slot.rate_bytes_per_sec() }
+}
+
+/// Asks a running member for slots. They end when the member does.
+pub(super) async fn borrow_from(client: &Client) -> Result<Slots, ControlError> {
+    let mut lines = client.open("POST", "/v1/borrow").await?;
+    let Some(Line::Borrower(name)) = read_line(&mut lines).await else {
+        return Err(ControlError::Nonsense("no name for a borrower".into()));
+    };
+    let (slots, giver) = Slots::given();
+    let borrowed = Borrowed { client: client.clone(), name };
+    tokio::spawn(borrowed.run(lines, giver));
+    Ok(slots)
+}
+
+async fn read_line<R: AsyncRead + Unpin>(lines: &mut BufReader<R>) -> Option<Line> {
+    let mut text = String::new();
+    lines.read_line(&mut text).await.ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// The borrower's side.
+struct Borrowed {
+    client: Client,
+    name: String,
+}
+
+impl Borrowed {
+    /// Translates lines into turns and wishes into requests, until one of the two ends.
+    async fn run<R: AsyncRead + Unpin + Send + 'static>(self, mut lines: BufReader<R>, giver: Giver) {
+        let Giver { turns, mut wishes, outlook } = giver;
+        let (heard, mut hearing) = mpsc::channel(16);
+        // Reading a line cannot be given up in the middle, so somebody else does it.
+        let reader = tokio::spawn(async move {
+            while let Some(line) = read_line(&mut lines).await {
+                if heard.send(line).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let mut out: Option<(watch::Sender<bool>, oneshot::Receiver<()>)> = None;
+        loop {
+            let end = async {
+                match &mut out {
+                    Some((_, ended)) => drop(ended.await),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = end => {
+                    out = None;
+                    self.tell("ended").await;
+                }
+                line = hearing.recv() => match line {
+                    Some(Line::Turn { until_ns, rate_bytes_per_sec }) => {
+                        let (order, stop) = watch::channel(false);
+                        let (turn, ended) = Turn::new(slot(until_ns, rate_bytes_per_sec, stop));
+                        out = Some((order, ended));
+                        // If the job is gone, its wishes end too.
+                        let _ = turns.send(turn).await;
+                    }
+                    Some(Line::Stop {}) => if let Some((order, _)) = &out {
+                        order.send_replace(true);
+                    },
+                    Some(Line::Outlook { wait_ms }) => set(&outlook, wait_ms),
+                    Some(Line::Borrower(_)) => {}
+                    None => break,
+                },
+                wish = wishes.recv() => match wish {
+                    Some(Wish::Work(has_work)) => self.tell(&format!("work/{has_work}")).await,
+                    Some(Wish::Cool(span)) => self.tell(&format!("cool/{}", span.as_secs().max(1))).await,
+                    None => break,
+                },
+            }
+        }
+        // With the open request the member's side of the loan ends.
+        reader.abort();
+    }
+
+    async fn tell(&self, what: &str) {
+        // If the member is gone, the open request ends as well.
+        let _ = self.client.post(&format!("/v1/borrow/{}/{what}", self.name)).await;
+    }
+}
+
+fn slot(until_ns: i64, rate: Option<u64>, stop: watch::Receiver<bool>) -> Slot {
+    Slot::until(Time::from_nanos(until_ns), Arc::new(|| BootClock::new().now()), stop).at_rate(rate)
+}
+
+fn set(outlook: &Outlook, wait_ms: u64) {
+    outlook.set(Some(Duration::from_millis(wait_ms)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_reads_back() {
+        for line in [
+            Line::Borrower("ab".into()),
+            Line::Turn { until_ns: 7, rate_bytes_per_sec: Some(3) },
+            Line::Stop {},
+            Line::Outlook { wait_ms: 9 },
+        ] {
+            let text = serde_json::to_string(&line).expect("a line");
+            assert!(!text.contains('\n'));
+            assert_eq!(serde_json::from_str::<Line>(&text).expect("reads back"), line);
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Lends the member's slots to jobs, one at a time.
+//!
+//! Jobs of this process and of others (through the control socket) ask for turns. A slot goes to one of those that have
+//! something to pull, each in its order; what it leaves of the slot goes to the next one. When the node orders a stop,
+//! the job that pulls is told, and the node hears [`Command::SlotStopped`] only when that job has let go of its turn.
+//!
+//! ```text
+//!   node ── SlotBegan ──> lender ── Turn ──> job
+//!   node ── StopSlot ───> lender ── stop ──> job
+//!   node <─ SlotStopped ─ lender <─ drop ─── job
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tracing::{debug, warn};
+
+use crate::base::Time;
+use crate::driver::{BootClock, DriverError, Handle};
+use crate::fetch::Slot;
+use crate::fetch::slot::Clock;
+use crate::jobs::{Giver, Outlook, Slots, Turn, Wish};
+use crate::node::{Command, Event};
+
+/// Less than this of a slot is not worth another job's request.
+const WORTH_IT: Duration = Duration::from_millis(100);
+
+/// Jobs at a time. More than anybody runs.
+const JOBS: usize = 64;
+
+/// A job that keeps its turn for so long after the order to stop is hung.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A way to ask for slots. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Lending {
+    newcomers: mpsc::Sender<Giver>,
+}
+
+impl Lending {
+    /// Slots for one job; they end when the member does.
+    pub async fn borrow(&self) -> Result<Slots, DriverError> {
+        let (slots, giver) = Slots::given();
+        self.newcomers.send(giver).await.map_err(|_| DriverError::Ended)?;
+        Ok(slots)
+    }
+}
+
+/// Starts to lend a node's slots, until the node ends.
+pub(super) fn spawn(handle: Handle) -> (Lending, JoinHandle<()>) {
+    let (newcomers, arrivals) = mpsc::channel(JOBS);
+    let (wishes, wished) = mpsc::channel(JOBS);
+    let events = handle.events();
+    let lender = Lender {
+        handle,
+        borrowers: VecDeque::new(),
+        next_id: 0,
+        wishes,
+        turn: None,
+        served: Vec::new(),
+        bandwidth: None,
+        wanted: false,
+        clock: Arc::new(|| BootClock::new().now()),
+    };
+    let task = tokio::spawn(async move {
+        if let Err(error) = lender.run(arrivals, wished, events).await {
+            debug!(%error, "no more slots to lend");
+        }
+    });
+    (Lending { newcomers }, task)
+}
+
+/// A job that wants turns.
+#[derive(Debug)]
+struct Borrower {
+    id: u64,
+    turns: mpsc::Sender<Turn>,
+    outlook: Outlook,
+    has_work: bool,
+}
+
+/// A turn that is out.
+#[derive(Debug)]
+struct Out {
+    order: watch::Sender<bool>,
+    until: Time,
+    /// Ready when the job has let go.
+    ended: oneshot::Receiver<()>,
+    /// The node has ordered the stop, then.
+    stopping_since: Option<Time>,
+}
+
+struct Lender {
+    handle: Handle,
+    /// The first is the one whose turn is next.
+    borrowers: VecDeque<Borrower>,
+    next_id: u64,
+    wishes: mpsc::Sender<(u64, Option<Wish>)>,
+    turn: Option<Out>,
+    /// Who has had a part of this slot.
+    served: Vec<u64>,
+    bandwidth: Option<u64>,
+    /// What the node was told last.
+    wanted: bool,
+    clock: Clock,
+}
+
+impl Lender {
+    async fn run(
+        mut self,
+        mut arrivals: mpsc::Receiver<Giver>,
+        mut wished: mpsc::Receiver<(u64, Option<Wish>)>,
+        mut events: broadcast::Receiver<(Time, Event)>,
+    ) -> Result<(), DriverError> {
+        self.read_charter().await?;
+        loop {
+            tokio::select! {
+                Some(giver) = arrivals.recv() => {
+                    self.on_newcomer(giver);
+                    self.tell_outlook().await?;
+                }
+                Some((id, wish)) = wished.recv() => self.on_wish(id, wish).await?,
+                () = ended(&mut self.turn) => self.on_turn_ended().await?,
+                event = events.recv() => match event {
+                    Ok((_, Event::SlotBegan { until, .. })) => self.on_slot_began(until).await?,
+                    Ok((_, Event::StopSlot)) => self.on_stop().await?,
+                    Ok((_, Event::CharterChanged { .. })) => self.read_charter().await?,
+                    Ok(_) => {}
+                    Err(RecvError::Lagged(missed)) => {
+                        warn!(missed, "events were missed; ending the pull, to be safe");
+                        self.on_stop().await?;
+                    }
+                    Err(RecvError::Closed) => return Ok(()),
+                },
+            }
+        }
+    }
+
+    fn on_newcomer(&mut self, giver: Giver) {
+        let Giver { turns, mut wishes, outlook } = giver;
+        if self.borrowers.len() >= JOBS {
+            // Its slots end at once.
+            return;
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        self.borrowers.push_back(Borrower { id, turns, outlook, has_work: false });
+        let tell = self.wishes.clone();
+        tokio::spawn(async move {
+            loop {
+                let wish = wishes.recv().await;
+                let is_last = wish.is_none();
+                if tell.send((id, wish)).await.is_err() || is_last {
+                    return;
+                }
+            }
+        });
+    }
+
+    async fn on_wish(&mut self, id: u64, wish: Option<Wish>) -> Result<(), DriverError> {
+        match wish {
+            Some(Wish::Work(has_work)) => {
+                if let Some(borrower) = self.borrowers.iter_mut().find(|borrower| borrower.id == id) {
+                    borrower.has_work = has_work;
+                }
+            }
+            Some(Wish::Cool(span)) => self.handle.command(Command::Cool { span }).await?,
+            None => self.borrowers.retain(|borrower| borrower.id != id),
+        }
+        self.tell_work().await
+    }
+
+    /// The node hears of work when there is some, and of its end when no turn is out: the end of a turn tells it then.
+    async fn tell_work(&mut self) -> Result<(), DriverError> {
+        let wanted = self.borrowers.iter().any(|borrower| borrower.has_work);
+        if wanted != self.wanted && (wanted || self.turn.is_none()) {
+            self.wanted = wanted;
+            self.handle.command(Command::Work(wanted)).await?;
+        }
+        Ok(())
+    }
+
+    async fn on_slot_began(&mut self, until: Time) -> Result<(), DriverError> {
+        self.served.clear();
+        if !self.give_turn(until) {
+            self.slot_stopped().await?;
+        }
+        Ok(())
+    }
+
+    /// Gives the slot, or what is left of it, to the next job that has not had a part of it.
+    fn give_turn(&mut self, until: Time) -> bool {
+        for _ in 0..self.borrowers.len() {
+            let Some(borrower) = self.borrowers.pop_front() else { return false };
+            let is_next = borrower.has_work && !self.served.contains(&borrower.id);
+            let given = is_next && self.give_to(&borrower, until);
+            self.borrowers.push_back(borrower);
+            if given {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn give_to(&mut self, borrower: &Borrower, until: Time) -> bool {
+        let (order, stop) = watch::channel(false);
+        let slot = Slot::until(until, Arc::clone(&self.clock), stop).at_rate(self.bandwidth);
+        let (turn, ended) = Turn::new(slot);
+        if borrower.turns.try_send(turn).is_err() {
+            return false;
+        }
+        self.served.push(borrower.id);
+        self.turn = Some(Out { order, until, ended, stopping_since: None });
+        true
+    }
+
+    async fn on_turn_ended(&mut self) -> Result<(), DriverError> {
+        let Some(turn) = self.turn.take() else { return Ok(()) };
+        let now = (self.clock)();
+        if let Some(since) = turn.stopping_since
+            && now.since(since) > PATIENCE
+        {
+            warn!(late_s = now.since(since).as_secs_f64(), "a job kept its turn after the order to stop");
+        }
+        let is_over = turn.stopping_since.is_some() || turn.until.since(now) < WORTH_IT;
+        if !is_over && self.give_turn(turn.until) {
+            return Ok(());
+        }
+        self.slot_stopped().await
+    }
+
+    async fn slot_stopped(&mut self) -> Result<(), DriverError> {
+        self.handle.command(Command::SlotStopped).await?;
+        self.tell_work().await?;
+        self.tell_outlook().await
+    }
+
+    async fn on_stop(&mut self) -> Result<(), DriverError> {
+        match &mut self.turn {
+            Some(turn) => {
+                turn.order.send_replace(true);
+                turn.stopping_since.get_or_insert((self.clock)());
+                Ok(())
+            }
+            None => self.handle.command(Command::SlotStopped).await,
+        }
+    }
+
+    /// What a job can tell its user: the next slot is about as far away as the ones before were.
+    async fn tell_outlook(&mut self) -> Result<(), DriverError> {
+        let status = self.handle.status().await?;
+        let wait = status.access_intervals.or(status.return_times).map(|summary| summary.mean);
+        for borrower in &self.borrowers {
+            borrower.outlook.set(wait);
+        }
+        Ok(())
+    }
+
+    async fn read_charter(&mut self) -> Result<(), DriverError> {
+        let bandwidth = self.handle.roll().await?.charter().bandwidth;
+        self.bandwidth = (bandwidth > 0).then_some(bandwidth);
+        Ok(())
+    }
+}
+
+/// Ready when the turn that is out has ended; never if none is.
+async fn ended(turn: &mut Option<Out>) {
+    match turn {
+        // It is never sent to; it fails when the job drops its end.
+        Some(out) => drop((&mut out.ended).await),
+        None => std::future::pending().await,
+    }
+}
