@@ -33,7 +33,10 @@ fn certificate() -> stroll::wire::records::Certificate {
 }
 
 fn bootstrap() -> Vec<SocketAddr> {
-    vec!["192.0.2.1:7433".parse().unwrap(), "[2001:db8::1]:7433".parse().unwrap()]
+    vec![
+        "192.0.2.1:7433".parse().expect("the sample is good"),
+        "[2001:db8::1]:7433".parse().expect("the sample is good"),
+    ]
 }
 
 fn datagrams() -> Vec<Vec<u8>> {
@@ -47,7 +50,7 @@ fn datagrams() -> Vec<Vec<u8>> {
         Body::Commit { age: Duration::from_secs(5), cool: Duration::ZERO, entries: vec![entry] },
         Body::Leave { sequence: 4 },
         Body::Charter(charter(&authority())),
-        Body::Bans(authority().sign_bans(2, vec![1, 5, 9]).unwrap()),
+        Body::Bans(authority().sign_bans(2, vec![1, 5, 9]).expect("the sample is good")),
         Body::Enrol { key: key().public(), invitation: [1; 8], mac: [2; 16] },
         Body::Move,
     ];
@@ -67,13 +70,13 @@ fn datagrams() -> Vec<Vec<u8>> {
 fn invitations() -> Vec<Vec<u8>> {
     let gate = GateKey::from_bytes(GATE);
     let (authority, ends_s) = (authority().public(), NOW_S + 1_000);
-    let invitation =
-        Invitation::new(authority, "reefs", "lab-c", gate, bootstrap(), ends_s, [5; 32]).unwrap();
+    let invitation = Invitation::new(authority, "reefs", "lab-c", gate, bootstrap(), ends_s, [5; 32])
+        .expect("the sample is good");
     both(&invitation.to_text())
 }
 
 fn requests() -> Vec<Vec<u8>> {
-    both(&Request::new(&key(), "lab-c").unwrap().to_text())
+    both(&Request::new(&key(), "lab-c").expect("the sample is good").to_text())
 }
 
 fn grants() -> Vec<Vec<u8>> {
@@ -82,7 +85,7 @@ fn grants() -> Vec<Vec<u8>> {
         succession: None,
         certificate: certificate(),
         charter: charter(&authority()),
-        bans: Some(authority().sign_bans(1, vec![1, 2]).unwrap()),
+        bans: Some(authority().sign_bans(1, vec![1, 2]).expect("the sample is good")),
         gate: GateKey::from_bytes(GATE),
         bootstrap: bootstrap(),
     };
@@ -98,8 +101,8 @@ fn both(text: &str) -> Vec<Vec<u8>> {
 fn records() -> Vec<Vec<u8>> {
     let early = stroll::wire::records::Charter { rules: RuleSet::Early, ..charter(&authority()) };
     let address = sign_address(&key(), authority().circle(), 1, bootstrap()[1]);
-    let request = Request::new(&key(), "lab-c").unwrap();
-    let bans = authority().sign_bans(3, vec![7, 8]).unwrap();
+    let request = Request::new(&key(), "lab-c").expect("the sample is good");
+    let bans = authority().sign_bans(3, vec![7, 8]).expect("the sample is good");
     let entry = [address.encode(), certificate().encode()].concat();
     let records =
         [early.encode(), bans.encode(), certificate().encode(), address.encode(), request.encode(), entry];
@@ -124,8 +127,8 @@ fn units() -> Vec<Vec<u8>> {
 
 /// Any bytes, or a sample with up to four bytes changed and perhaps cut off.
 fn input(samples: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
-    let changes = vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
-    let changed = (prop::sample::select(samples), changes, any::<prop::sample::Index>(), any::<bool>())
+    let some = vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
+    let changed = (prop::sample::select(samples), some, any::<prop::sample::Index>(), any::<bool>())
         .prop_map(|(mut bytes, changes, end, is_cut)| {
             for (place, byte) in changes {
                 let place = place.index(bytes.len());

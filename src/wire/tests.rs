@@ -465,3 +465,14 @@ fn a_newcomer_may_speak_to_whoever_is_at_an_address_and_nobody_else_may() {
         }
     }
 }
+
+#[test]
+fn nobody_speaks_as_anyone() {
+    let circle = CircleId::from_bytes([1; 16]);
+    let from = |sender| {
+        let header = Header::bare(Kind::Leave, circle, sender, MemberId::from_bytes([2; 16]));
+        encode(&Datagram { header, body: Body::Leave { sequence: 1 }, certificate: None, padding: 0 })
+    };
+    assert!(from(MemberId::from_bytes([3; 16])).is_some());
+    assert!(from(ANYONE).is_none(), "nor could it be read: both go by the same rule");
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::base::Time;
 use crate::node::{Command, Input};
 
-use super::place::{Pause, address, bytes32};
+use super::place::{Pause, Place, address, bytes32};
 use super::world::{Parcel, Whole};
 
 /// Something that happens now and then.
@@ -121,8 +121,7 @@ impl Whole {
     pub(super) fn tell_bans(&mut self, count: usize) {
         let Some(bans) = self.bans.clone() else { return };
         let stays = |member: &usize| {
-            self.places.get(*member).is_some_and(|place| place.is_awake())
-                && !self.checks.standing().goes(*member)
+            self.places.get(*member).is_some_and(Place::is_awake) && !self.checks.standing().goes(*member)
         };
         let mut listening: Vec<usize> = (0..self.places.len()).filter(stays).collect();
         for _ in 0..count.min(listening.len()) {

@@ -4,16 +4,24 @@ use std::collections::BTreeMap;
 
 use crate::base::{Session, Time, TokenId};
 
+/// How far an attempt has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The giver still has the token.
+    Offered,
+    /// The giver has let go: the token is nowhere but on its way.
+    Released,
+    /// And has repeated its Commit for long enough.
+    Abandoned,
+}
+
 /// One attempt to hand a token over, from its first Move on.
 #[derive(Debug)]
 struct Passing {
     giver: usize,
     taker: usize,
     offered_at: Time,
-    /// The giver has let go: the token is nowhere but on its way.
-    is_released: bool,
-    /// The giver has repeated its Commit for long enough.
-    is_abandoned: bool,
+    stage: Stage,
     /// Giver or taker crashed since the Move.
     saw_crash: bool,
     /// Giver or taker turned out to be no member any more.
@@ -21,6 +29,10 @@ struct Passing {
 }
 
 impl Passing {
+    fn is_released(&self) -> bool {
+        self.stage != Stage::Offered
+    }
+
     fn concerns(&self, member: usize) -> bool {
         self.giver == member || self.taker == member
     }
@@ -49,8 +61,7 @@ impl Passings {
             giver,
             taker,
             offered_at: at,
-            is_released: false,
-            is_abandoned: false,
+            stage: Stage::Offered,
             saw_crash: false,
             saw_expulsion: false,
         });
@@ -59,7 +70,7 @@ impl Passings {
     /// The giver lets go; gives the time of its first Move.
     pub(super) fn released(&mut self, token: TokenId, session: Session) -> Option<Time> {
         let passing = self.0.get_mut(&(token, session))?;
-        passing.is_released = true;
+        passing.stage = Stage::Released;
         Some(passing.offered_at)
     }
 
@@ -72,7 +83,7 @@ impl Passings {
     /// The giver gives up repeating. The token may still arrive.
     pub(super) fn abandoned(&mut self, token: TokenId, session: Session) {
         if let Some(passing) = self.0.get_mut(&(token, session)) {
-            passing.is_abandoned = true;
+            passing.stage = Stage::Abandoned;
         }
     }
 
@@ -92,18 +103,18 @@ impl Passings {
 
     /// Tokens that are on their way.
     pub(super) fn under_way(&self) -> impl Iterator<Item = TokenId> {
-        self.0.iter().filter(|(_, passing)| passing.is_released).map(|((token, _), _)| *token)
+        self.0.iter().filter(|(_, passing)| passing.is_released()).map(|((token, _), _)| *token)
     }
 
     /// What never arrived, and why; asked at the end. What is neither abandoned nor disturbed may still arrive.
     pub(super) fn losses(&self) -> Losses {
         let mut losses = Losses::default();
-        for passing in self.0.values().filter(|passing| passing.is_released) {
+        for passing in self.0.values().filter(|passing| passing.is_released()) {
             if passing.saw_crash {
                 losses.by_crash += 1;
             } else if passing.saw_expulsion {
                 losses.by_ban += 1;
-            } else if passing.is_abandoned {
+            } else if passing.stage == Stage::Abandoned {
                 losses.plain += 1;
             }
         }
@@ -111,7 +122,8 @@ impl Passings {
     }
 
     fn forget_offers(&mut self, token: TokenId, before: Session) {
-        self.0
-            .retain(|(other, session), passing| *other != token || *session >= before || passing.is_released);
+        self.0.retain(|(other, session), passing| {
+            *other != token || *session >= before || passing.is_released()
+        });
     }
 }
