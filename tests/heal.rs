@@ -7,13 +7,13 @@ use stroll::sim::whole::{Healing, Scenario};
 use stroll::trust::Suite;
 
 /// Gives how many of the seeds had two tokens when the halves met.
-fn halves_become_one(members: u64, cut: u64, seeds: std::ops::Range<u64>) -> usize {
-    let whole = Duration::from_secs(20 * members);
+fn halves_become_one(members: u8, cut: u64, seeds: std::ops::Range<u64>) -> usize {
+    let whole = Duration::from_secs(20 * u64::from(members));
     let scenario = Scenario {
-        members: usize::try_from(members).unwrap(),
+        members: members.into(),
         suite: Suite::Simulated,
         duration: whole + Duration::from_secs(cut),
-        settle: Duration::from_secs(6 * members),
+        settle: Duration::from_secs(6 * u64::from(members)),
         ..Scenario::default()
     };
     let measure = |seed| {
