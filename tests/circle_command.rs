@@ -417,15 +417,14 @@ fn with_several_circles_the_commands_want_to_know_which() {
 #[test]
 fn changes_made_at_once_each_get_a_version_of_their_own() {
     let lab = Lab::founder();
-    let amended = std::thread::scope(|scope| {
-        let one = |capacity: u32| {
+    // The scope waits for all of them, and fails if one does.
+    std::thread::scope(|scope| {
+        for capacity in 10..18 {
             let lab = &lab;
-            scope.spawn(move || lab.stdout(&["circle", "amend", "--capacity", &capacity.to_string()]))
-        };
-        let all: Vec<_> = (10..18).map(one).collect();
-        all.into_iter().map(|one| one.join().expect("it succeeds")).count()
+            scope.spawn(move || lab.stdout(&["circle", "amend", "--capacity", &capacity.to_string()]));
+        }
     });
-    assert_eq!((amended, &lab.show()["charter"]["version"]), (8, &9.into()), "no change was lost");
+    assert_eq!(lab.show()["charter"]["version"], 9, "no change was lost");
 }
 
 #[test]
@@ -434,7 +433,6 @@ fn what_is_wrong_with_a_file_is_said_once() {
     fs::write(lab.root().join("virgo/charter"), "nonsense\n").expect("it can be written");
     let said = text(&lab.run(&["circle", "show"]).failure().get_output().stderr);
     assert!(said.contains("charter"), "{said}");
-    let reason = stroll::trust::TextError::Damaged.to_string();
     let last = said.trim_end().rsplit(": ").next().expect("a reason").to_owned();
-    assert_eq!(said.matches(&last).count(), 1, "{said} ({reason})");
+    assert_eq!(said.matches(&last).count(), 1, "{said}");
 }

@@ -142,9 +142,9 @@ fn with_days_left(days: u64) -> Circle {
 fn drive_with_authority(circle: &mut Circle, span: Duration) -> Vec<Packet> {
     let (end, mut sent) = (circle.now + span, Vec::new());
     while circle.now < end {
-        let seen = circle.members[0].events.len();
+        let before = circle.members[0].events.len();
         circle.drive(millis(100));
-        let news = circle.members[0].events[seen..].to_vec();
+        let news = circle.members[0].events[before..].to_vec();
         for (_, event) in news {
             let Event::Renew { member, nonce, address } = event else { continue };
             let seed = circle.members[2].seed;

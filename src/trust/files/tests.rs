@@ -203,17 +203,22 @@ fn a_damaged_file_is_named_and_its_content_is_not_shown() {
     }
 }
 
+/// What is wrong with the file: the error itself says only which one it is.
+fn reason(error: &FileError) -> String {
+    std::error::Error::source(error).unwrap().to_string()
+}
+
 #[test]
 fn a_certificate_of_somebody_else_or_by_somebody_else_is_refused() {
     let (_folder, home) = founded();
     let other = authority().issue(3, private_key(8).public(), "lab-x", NOW_S, NOW_S + 9).unwrap();
     home.save_certificate(&other).unwrap();
-    let error = home.load_credentials().unwrap_err().to_string();
+    let error = reason(&home.load_credentials().unwrap_err());
     assert!(error.contains("another member"), "{error}");
     let forger = Authority::succeeding(private_key(66), authority().circle());
     let key = private_key(0xa7).public();
     home.save_certificate(&forger.issue(3, key, "lab-a", NOW_S, NOW_S + 9).unwrap()).unwrap();
-    let error = home.load_credentials().unwrap_err().to_string();
+    let error = reason(&home.load_credentials().unwrap_err());
     assert!(error.contains("signature"), "{error}");
 }
 
@@ -242,7 +247,7 @@ fn an_authority_key_of_another_circle_is_refused_and_a_successors_is_not() {
     let (_folder, home) = founded();
     fs::remove_file(home.path().join(AUTHORITY_KEY)).unwrap();
     home.save_authority(&Authority::new(private_key(9))).unwrap();
-    assert!(home.load_authority().unwrap_err().to_string().contains("another circle"));
+    assert!(reason(&home.load_authority().unwrap_err()).contains("another circle"));
     home.save_succession(&authority().sign_succession(private_key(9).public()).unwrap()).unwrap();
     let successor = home.load_authority().unwrap().unwrap();
     assert_eq!((successor.circle(), successor.public()), (authority().circle(), private_key(9).public()));
