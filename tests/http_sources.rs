@@ -239,6 +239,22 @@ async fn a_server_at_its_limit_refuses_and_says_for_how_long() {
     );
 }
 
+/// lighttpd says neither tag nor date of a file whose type it does not know: nobody may call two pulls the same then.
+#[tokio::test]
+async fn a_source_without_validators_leaves_it_unknown_whether_the_file_is_the_same() {
+    let web = Web::start(Kind::Lighttpd);
+    let file = pattern(SIZE, 11);
+    web.put("file.untyped", &file, DAY_S);
+    let address = web.http("file.untyped");
+    let mut http = connect(web.shared_options());
+    let version = http.probe(&address).await.expect("probed").version;
+    assert_eq!(version, Version { size: Some(SIZE as u64), etag: None, modified_s: None });
+    let resume = Ask { address: &address, from: 1_000, length: None, known: Some(&version) };
+    let (opened, bytes) = pull(&mut http, resume).await.expect("pulled");
+    assert!(opened.from == 1_000 && bytes == file[1_000..]);
+    assert_eq!(version.compare(&opened.version), Sameness::Unknown);
+}
+
 macro_rules! at_every_server {
     ($($scenario:ident)*) => {
         at_every_server!(@server nginx Nginx $($scenario)*);

@@ -224,6 +224,8 @@ server.port = {port}
 server.document-root = "{at}/www"
 server.errorlog = "{at}/error.log"
 server.upload-dirs = ("{at}/tmp")
+server.stat-cache-engine = "disable"
+mimetype.assign = (".untyped" => "", "" => "application/octet-stream")
 dir-listing.activate = "enable"
 auth.backend = "plain"
 auth.backend.plain.userfile = "{at}/plain-passwords"
