@@ -212,6 +212,24 @@ async fn a_part_that_is_not_the_one_remembered_starts_anew() {
 }
 
 #[tokio::test]
+async fn a_part_that_somebody_removed_is_forgotten_before_a_new_one_is_written() {
+    let lab = Lab::new();
+    drop(lab.begun("x", version(1, 100), b"hello").await);
+    fs::remove_file(lab.path("x.part")).unwrap();
+    let part = lab.open("x").await.unwrap();
+    assert!(part.have().is_empty() && part.version().is_none());
+    drop(part);
+    // Even if the next file looks like the one remembered: the record is gone.
+    fs::write(lab.path("x.part"), "jello").unwrap();
+    assert!(lab.open("x").await.unwrap().version().is_none());
+    let mut part = lab.open("x").await.unwrap();
+    part.begin(version(1, 5)).await.unwrap();
+    part.write(0, Bytes::from_static(b"hello")).await.unwrap();
+    finish(part, Finish::default()).await.unwrap();
+    assert_eq!(lab.journals(), 0);
+}
+
+#[tokio::test]
 async fn a_restart_that_nobody_waited_for_drops_the_bytes_all_the_same() {
     let lab = Lab::new();
     let mut part = lab.begun("x", version(1, 5), b"hello").await;

@@ -13,13 +13,13 @@
 
 use std::sync::Arc;
 
-use rustix::fs::{self, FileType, Mode, Timespec, Timestamps, UTIME_OMIT};
+use rustix::fs::{self, Timespec, Timestamps, UTIME_OMIT};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::digest::{Algorithm, Digest, Hasher};
 use super::error::SinkError;
 use super::file::{PartFile, now_s};
-use super::folder::{Folder, kind};
+use super::folder::Folder;
 
 /// From so many files on one sync of the whole file system is cheaper than one sync for each.
 const TOGETHER: usize = 8;
@@ -27,8 +27,6 @@ const TOGETHER: usize = 8;
 const READ_BYTES: usize = 256 << 10;
 /// How far a file's time may lie in the future: clocks differ, but not by more.
 const FUTURE_S: i64 = 86_400;
-/// What of a file's mode is passed on.
-const PERMISSIONS: u32 = 0o777;
 
 /// What a file must be to be finished, and how it should look then.
 #[derive(Clone, Debug, Default)]
@@ -99,7 +97,7 @@ pub(super) fn commit(batch: Vec<Finishing>) {
 
 fn prepare(finishing: Finishing) -> Step {
     let Finishing { file, wish, answer, permit } = finishing;
-    let result = prove(&file, &wish).inspect(|_| dress(&file, &wish));
+    let result = prove(&file, &wish).and_then(|finished| dress(&file, &wish).map(|()| finished));
     Step { file, answer, result, _permit: permit }
 }
 
@@ -121,7 +119,11 @@ fn prove(file: &PartFile, wish: &Finish) -> Result<Finished, SinkError> {
     {
         // Nothing tells the wrong bytes from the right ones, so none are kept for a resume.
         file.discard()?;
-        return Err(SinkError::Integrity { path: file.path(), expected, got });
+        return Err(SinkError::Integrity {
+            path: file.path(),
+            expected: Box::new(expected),
+            got: Box::new(got),
+        });
     }
     let sha256 = match of(Algorithm::Sha256) {
         Some(Digest::Sha256(bytes)) if wish.want_sha256 => Some(bytes),
@@ -164,13 +166,11 @@ fn read_again(file: &PartFile, size: u64, hashers: &mut [Hasher]) -> Result<(), 
     Ok(())
 }
 
-/// Time and mode, both only hints: a file without them is still right.
-fn dress(file: &PartFile, wish: &Finish) {
-    if let Ok(Some(old)) = file.folder().stat_of(file.name().as_str())
-        && kind(&old) == FileType::RegularFile
-    {
+/// Time and mode, both only hints: a file without them is still right. What is no file is refused; should it come later,
+/// renaming fails on a folder and does not follow a link.
+fn dress(file: &PartFile, wish: &Finish) -> Result<(), SinkError> {
+    if let Some(mode) = file.folder().mode_of(file.name())? {
         // Who has closed a file to others finds it closed after a pull.
-        let mode = Mode::from_raw_mode(old.st_mode & PERMISSIONS);
         report(file, fs::fchmod(file.file(), mode));
     }
     if let Some(modified_s) = wish.modified_s {
@@ -181,6 +181,7 @@ fn dress(file: &PartFile, wish: &Finish) {
         };
         report(file, fs::futimens(file.file(), &times));
     }
+    Ok(())
 }
 
 fn report(file: &PartFile, done: Result<(), rustix::io::Errno>) {
@@ -205,8 +206,6 @@ fn sync_data(steps: &mut [Step]) {
 }
 
 fn give_name(file: &PartFile) -> Result<(), SinkError> {
-    // A folder or a link that came meanwhile is refused like one that was there before.
-    file.folder().replica(file.name())?;
     if !file.is_in_place()? {
         return Err(SinkError::Replaced { path: file.part_path() });
     }

@@ -180,7 +180,7 @@ fn settle_all(jobs: &mpsc::Receiver<Settle>) {
         match job {
             Settle::Do(work) => work(),
             Settle::Finish(first) => {
-                let batch = gather(first, jobs, &mut next);
+                let batch = gather(*first, jobs, &mut next);
                 commit(batch);
             }
         }
@@ -188,14 +188,10 @@ fn settle_all(jobs: &mpsc::Receiver<Settle>) {
 }
 
 /// The finished files that wait already, up to the first thing that is none: order matters.
-fn gather(
-    first: Box<Finishing>,
-    jobs: &mpsc::Receiver<Settle>,
-    next: &mut VecDeque<Settle>,
-) -> Vec<Finishing> {
+fn gather(first: Finishing, jobs: &mpsc::Receiver<Settle>, next: &mut VecDeque<Settle>) -> Vec<Finishing> {
     #[allow(clippy::disallowed_methods, reason = "this thread waits for a real disk")]
     let begun = Instant::now();
-    let mut batch = vec![*first];
+    let mut batch = vec![first];
     while batch.len() < BATCH && begun.elapsed() < GATHER {
         match jobs.try_recv() {
             Ok(Settle::Finish(another)) => batch.push(*another),

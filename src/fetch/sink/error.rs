@@ -107,9 +107,9 @@ pub enum SinkError {
         /// The file.
         path: PathBuf,
         /// What was expected.
-        expected: Digest,
+        expected: Box<Digest>,
         /// What the bytes give.
-        got: Digest,
+        got: Box<Digest>,
     },
     /// The bytes do not add up to the size that was declared.
     #[error("{}: {got} bytes, but the source declared {expected}", shown(.path))]

@@ -18,6 +18,9 @@ use crate::fetch::name::Name;
 /// As the user's umask wants it.
 const NEW_FOLDER: Mode = Mode::from_raw_mode(0o777);
 
+/// What of a file's mode is passed on.
+const PERMISSIONS: u32 = 0o777;
+
 /// An open folder.
 #[derive(Debug)]
 pub struct Folder {
@@ -98,12 +101,21 @@ impl Folder {
 
     /// The file that is there under its final name, if there is one. What is no file is an error.
     pub fn replica(&self, name: &Name) -> Result<Option<Replica>, SinkError> {
+        let replica =
+            |stat: Stat| Replica { size: stat.st_size.try_into().unwrap_or(0), modified_s: stat.st_mtime };
+        Ok(self.stat_of_file(name)?.map(replica))
+    }
+
+    /// Who may do what with that file.
+    pub(super) fn mode_of(&self, name: &Name) -> Result<Option<Mode>, SinkError> {
+        Ok(self.stat_of_file(name)?.map(|stat| Mode::from_raw_mode(stat.st_mode & PERMISSIONS)))
+    }
+
+    fn stat_of_file(&self, name: &Name) -> Result<Option<Stat>, SinkError> {
         let Some(stat) = self.stat_of(name.as_str())? else { return Ok(None) };
         let path = || self.path_of(name.as_str());
         match kind(&stat) {
-            FileType::RegularFile => {
-                Ok(Some(Replica { size: stat.st_size.try_into().unwrap_or(0), modified_s: stat.st_mtime }))
-            }
+            FileType::RegularFile => Ok(Some(stat)),
             FileType::Directory => Err(SinkError::IsFolder { path: path() }),
             other => Err(SinkError::NotAFile { path: path(), what: called(other) }),
         }

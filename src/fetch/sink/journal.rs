@@ -133,7 +133,10 @@ impl JournalPlace {
         if !self.journal.is_single {
             return self.forget();
         }
-        self.journal.lock().take();
+        // One that was never opened does not exist: whoever opens a part looks into it.
+        if self.journal.lock().take().is_none() {
+            return Ok(());
+        }
         match std::fs::remove_file(&self.journal.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(SinkError::from_io(&self.journal.path, "remove the journal", &error))

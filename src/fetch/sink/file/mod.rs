@@ -38,7 +38,8 @@ pub(super) struct PartFile {
     name: Name,
     part_name: String,
     journal: Option<JournalPlace>,
-    id: FileId,
+    /// Device and inode.
+    identity: (u64, u64),
     /// Whether there is a failure in the state: looked at before every write, without the lock.
     is_broken: AtomicBool,
     state: Mutex<State>,
@@ -104,28 +105,39 @@ impl PartFile {
         folder.replica(&name)?;
         let part_name = format!("{name}{PART_ENDING}");
         let (file, stat, is_new) = open_locked(&folder, &part_name)?;
-        let id = file_id(&file, &stat);
+        let identity = identity(&stat);
         let part = Self {
             file,
             folder,
             name,
             part_name,
             journal,
-            id,
+            identity,
             is_broken: AtomicBool::new(false),
             state: Mutex::default(),
         };
-        if !is_new {
+        if is_new {
+            part.forget_stale()?;
+        } else {
             part.take_over(&stat)?;
         }
         Ok(part)
+    }
+
+    /// A record about an earlier file of that name, which somebody removed: a new file may get its number again, and then
+    /// a crash would make the record speak for it.
+    fn forget_stale(&self) -> Result<(), SinkError> {
+        match &self.journal {
+            Some(journal) if journal.load()?.is_some() => journal.forget(),
+            _ => Ok(()),
+        }
     }
 
     /// What was there before we came: the journal's bytes are kept, anything else is cut off.
     fn take_over(&self, stat: &Stat) -> Result<(), SinkError> {
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         let loaded = self.journal.as_ref().map(JournalPlace::load).transpose()?.flatten();
-        let fits = |record: &Record| record.file.is(&self.id) && record.ranges.end() <= size;
+        let fits = |record: &Record| record.file.is(&self.id()) && record.ranges.end() <= size;
         let record = loaded.filter(fits);
         if record.is_none() && stat.st_uid != rustix::process::geteuid().as_raw() {
             return Err(SinkError::NotOurs { path: self.part_path() });
@@ -207,7 +219,7 @@ impl PartFile {
             self.folder.sync()?;
         }
         let record =
-            Record { version: now.0.clone(), ranges: now.1.clone(), file: self.id, made_at_s: now_s() };
+            Record { version: now.0.clone(), ranges: now.1.clone(), file: self.id(), made_at_s: now_s() };
         journal.store(&record)?;
         let mut state = self.state();
         state.remembered = Some(now);
@@ -312,8 +324,7 @@ impl PartFile {
 
     /// Whether the part's name still leads to this very file.
     pub(super) fn is_in_place(&self) -> Result<bool, SinkError> {
-        let own = identity(&self.stat()?);
-        Ok(self.folder.stat_of(&self.part_name)?.is_some_and(|stat| identity(&stat) == own))
+        Ok(self.folder.stat_of(&self.part_name)?.is_some_and(|stat| identity(&stat) == self.identity))
     }
 
     /// The record goes; when this returns, for good.
@@ -358,6 +369,17 @@ impl PartFile {
 
     pub(super) fn part_path(&self) -> PathBuf {
         self.folder.path_of(&self.part_name)
+    }
+
+    /// What tells this file from others, for the journal; small files never ask.
+    fn id(&self) -> FileId {
+        let (device, inode) = self.identity;
+        let born_ns = fs::statx(&self.file, "", fs::AtFlags::EMPTY_PATH, StatxFlags::BTIME)
+            .ok()
+            .filter(|known| known.stx_mask & StatxFlags::BTIME.bits() != 0)
+            .map(|known| known.stx_btime)
+            .and_then(|born| born.tv_sec.checked_mul(1_000_000_000)?.checked_add(born.tv_nsec.into()));
+        FileId { device, inode, born_ns }
     }
 
     fn fail(&self, error: SinkError) {
@@ -412,21 +434,6 @@ fn open_or_make(folder: &Folder, part_name: &str) -> Result<(File, bool), SinkEr
         }
     }
     Err(SinkError::Busy { path: folder.path_of(part_name) })
-}
-
-fn file_id(file: &File, stat: &Stat) -> FileId {
-    let (device, inode) = identity(stat);
-    let born_ns = fs::statx(file, "", fs::AtFlags::EMPTY_PATH, StatxFlags::BTIME)
-        .ok()
-        .filter(|extended| extended.stx_mask & StatxFlags::BTIME.bits() != 0)
-        .and_then(|extended| {
-            extended
-                .stx_btime
-                .tv_sec
-                .checked_mul(1_000_000_000)?
-                .checked_add(extended.stx_btime.tv_nsec.into())
-        });
-    FileId { device, inode, born_ns }
 }
 
 /// How much a user may still write there; `None` where the file system does not say.
