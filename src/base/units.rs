@@ -217,6 +217,32 @@ pub fn brief_size(bytes: u64) -> String {
     bytes.to_string()
 }
 
+/// Writes a time span for people: `0.3 s`, `12.5 s`, `12 min 34 s`, `3 h 12 min`, `2 d 4 h`.
+pub fn human_duration(span: Duration) -> String {
+    let seconds = span.as_secs_f64();
+    if seconds < 59.95 {
+        return format!("{seconds:.1} s");
+    }
+    let whole = span.as_secs() + u64::from(span.subsec_millis() >= 500);
+    match whole {
+        0..3_600 => format!("{} min {} s", whole / 60, whole % 60),
+        3_600..86_400 => format!("{} h {} min", whole / 3_600, whole % 3_600 / 60),
+        _ => format!("{} d {} h", whole / 86_400, whole % 86_400 / 3_600),
+    }
+}
+
+/// Writes a size for people, to three digits or so: `47.7 MiB`, `5.00 GiB`, `812 B`.
+pub fn human_size(bytes: u64) -> String {
+    for (power, prefix) in PREFIXES {
+        let value = bytes as f64 / (1_u64 << (10 * power)) as f64;
+        if value >= 0.9995 {
+            let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+            return format!("{value:.digits$} {prefix}iB");
+        }
+    }
+    format!("{bytes} B")
+}
+
 /// For `#[serde(deserialize_with)]`: a duration as text, or as a bare number of seconds.
 pub fn deserialize_duration<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Duration>, D::Error> {
     DurationValue::deserialize(input).map(|value| Some(value.0))
@@ -260,6 +286,37 @@ impl<'de> Deserialize<'de> for DurationValue {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn people_read_two_units() {
+        for (millis, text) in [
+            (0, "0.0 s"),
+            (260, "0.3 s"),
+            (12_520, "12.5 s"),
+            (59_970, "1 min 0 s"),
+            (754_000, "12 min 34 s"),
+            (3_599_700, "1 h 0 min"),
+            (11_520_000, "3 h 12 min"),
+            (187_200_000, "2 d 4 h"),
+        ] {
+            assert_eq!(human_duration(Duration::from_millis(millis)), text);
+        }
+    }
+
+    #[test]
+    fn people_read_three_digits() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (812, "812 B"),
+            (1 << 10, "1.00 KiB"),
+            (50_000_000, "47.7 MiB"),
+            (150 << 20, "150 MiB"),
+            (5 << 30, "5.00 GiB"),
+            ((1 << 30) - 1, "1.00 GiB"),
+        ] {
+            assert_eq!(human_size(bytes), text);
+        }
+    }
 
     #[test]
     fn reads_what_people_write() {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
-use stroll::base::units::{format_duration, format_size};
+use stroll::base::units::{human_duration, human_size};
 use stroll::fetch::engine;
 use stroll::jobs::get::{Event, Fate, Watch};
 
@@ -216,7 +216,7 @@ impl State {
             reason = "a rate is positive and no petabyte"
         )]
         let rate = rate as u64;
-        format!("{}: {} at {}/s", self.headline(), format_size(self.bytes), format_size(rate))
+        format!("{}: {} at {}/s", self.headline(), human_size(self.bytes), human_size(rate))
     }
 }
 
@@ -235,8 +235,11 @@ fn shortened(name: &str) -> String {
 }
 
 /// To the second: more would only flicker.
-pub(super) fn about(wait: Duration) -> String {
-    format_duration(Duration::from_secs(wait.as_secs().max(1)))
+fn about(wait: Duration) -> String {
+    match wait.as_secs_f64().round().max(1.0) {
+        seconds if seconds < 60.0 => format!("{seconds} s"),
+        _ => human_duration(wait),
+    }
 }
 
 /// An error with its causes, in one line.

@@ -1,9 +1,10 @@
 //! What a `get` says at its end, and its exit code.
 
 use std::io::{self, Write as _};
+use std::time::Duration;
 
 use serde_json::json;
-use stroll::base::units::{format_duration, format_size};
+use stroll::base::units::{human_duration, human_size};
 use stroll::fetch::Fault;
 use stroll::fetch::engine::PullError;
 use stroll::fetch::sink::SinkError;
@@ -46,7 +47,7 @@ impl Summary<'_> {
         }
         for (named, fate) in self.names.iter().zip(self.fates) {
             if let Fate::Planned { size } = fate {
-                let size = size.map_or("size unknown".into(), format_size);
+                let size = size.map_or("size unknown".into(), human_size);
                 println!("{} ({size}) -> {}", named.url, named.path.as_deref().unwrap_or("-"));
             }
         }
@@ -76,14 +77,15 @@ impl Summary<'_> {
             reason = "a rate is positive and no petabyte"
         )]
         let rate = (bytes as f64 / elapsed_s.max(1e-3)) as u64;
-        let elapsed = format_duration(std::time::Duration::from_millis((elapsed_s * 1e3) as u64));
-        line += &format!(": {} in {elapsed}, {}/s", format_size(bytes), format_size(rate));
+        let elapsed = human_duration(Duration::from_secs_f64(elapsed_s));
+        line += &format!(": {} in {elapsed}, {}/s", human_size(bytes), human_size(rate));
         if waited_s > 0.0 || slots > 1 {
             let share = 100.0 * waited_s / elapsed_s.max(1e-3);
             line += &format!(", {slots} slots, {share:.0} % of the time waiting for the token");
         }
         if paused_s > 0.0 {
-            line += &format!(", {paused_s:.0} s leaving the source alone");
+            line +=
+                &format!(", {} leaving the source alone", human_duration(Duration::from_secs_f64(paused_s)));
         }
         line
     }
