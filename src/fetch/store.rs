@@ -100,7 +100,11 @@ impl Stream {
         if let (Some(expected), Some(got)) = (wish.expected, got)
             && expected != got
         {
-            return Err(SinkError::Integrity { path: "standard output".into(), expected, got });
+            return Err(SinkError::Integrity {
+                path: "standard output".into(),
+                expected: Box::new(expected),
+                got: Box::new(got),
+            });
         }
         let sha256 = match got {
             Some(Digest::Sha256(digest)) => Some(digest),
