@@ -109,7 +109,7 @@ async fn a_range_is_pulled_and_the_login_kept(kind: Kind) {
     let content = bytes(8_000_000);
     server.put("f", &content, THEN_S);
     let address = server.address("f");
-    let mut ftp = ftp(server.options());
+    let mut ftp = ftp(Options { ftp_tls: FtpTls::Off, ..server.options() });
     for from in [0usize, 1, 65_536, 4_000_000, 7_999_990] {
         let opened = ftp.open(ask(&address, from as u64, Some(100_000))).await.unwrap();
         let length = content.len().saturating_sub(from).min(100_000);
@@ -146,7 +146,7 @@ async fn a_cut_keeps_the_login_every_time(kind: Kind) {
     server.put("f", &content, THEN_S);
     server.put("g", b"other", THEN_S);
     let (f, g) = (server.address("f"), server.address("g"));
-    let mut ftp = ftp(server.options());
+    let mut ftp = ftp(Options { ftp_tls: FtpTls::Off, ..server.options() });
     for round in 0..20 {
         ftp.open(ask(&f, round * 1_000, None)).await.unwrap();
         if round % 3 > 0 {
@@ -221,9 +221,10 @@ async fn a_full_house_is_a_refusal(kind: Kind) {
     let server = Ftpd::with(kind, Tls::Off, Some(1));
     server.put("f", b"here", THEN_S);
     let address = server.address("f");
-    let mut inside = ftp(server.options());
+    let plain = || Options { ftp_tls: FtpTls::Off, ..server.options() };
+    let mut inside = ftp(plain());
     inside.probe(&address).await.unwrap();
-    let fault = ftp(server.options()).probe(&address).await.unwrap_err();
+    let fault = ftp(plain()).probe(&address).await.unwrap_err();
     let Fault::Refused(refusal) = fault else { panic!("{fault:?}") };
     assert!(matches!(refusal.code, Some(421 | 530)), "{refusal:?}");
     inside.probe(&address).await.unwrap();
@@ -281,9 +282,17 @@ async fn a_secure_connection_is_kept_secure(kind: Kind) {
                 let range = pull(&mut ftp, ask(&address, from, Some(70_000))).await.unwrap();
                 assert!(range == content[from as usize..from as usize + 70_000], "{tls:?} {rule:?}");
             }
-            ftp.open(ask(&address, 0, None)).await.unwrap();
-            ftp.read().await.unwrap();
-            assert_eq!(ftp.cut().await, Cut::Kept, "{tls:?} {rule:?}");
+            // Some servers take a cut of a secure data connection for an attack, and hang up.
+            for _ in 0..3 {
+                ftp.open(ask(&address, 0, None)).await.unwrap();
+                ftp.read().await.unwrap();
+                let cut = ftp.cut().await;
+                assert!(cut == Cut::Kept || kind != Kind::Vsftpd, "{tls:?} {rule:?}");
+                assert_eq!(
+                    pull(&mut ftp, ask(&address, 4_999_990, None)).await.unwrap(),
+                    content[4_999_990..]
+                );
+            }
             assert_eq!(ftp.list(&server.address("dir/")).await.unwrap().entries.len(), 1);
         }
         // Nobody else's certificate, and nothing unprotected.

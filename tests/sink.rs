@@ -118,7 +118,7 @@ async fn a_file_gets_its_name_only_when_it_is_complete() {
     }
     part.checkpoint().await.unwrap();
     assert_eq!(lab.names(), ["x.part"]);
-    assert_eq!(part.have().missing(300_000).collect::<Vec<_>>(), [100_000..200_000]);
+    assert!(part.have().missing(300_000).eq(std::iter::once(100_000..200_000)));
     part.write(100_000, content(1, 100_000..200_000)).await.unwrap();
     let whole = content(1, 0..300_000);
     let Digest::Sha256(digest) = sha256(&whole) else { panic!("another digest") };
@@ -146,7 +146,7 @@ async fn what_a_checkpoint_saw_is_found_again_and_the_rest_is_not_believed() {
     assert_eq!(fs::read(lab.path("x.part")).unwrap(), b"hello world");
     let part = lab.open("x").await.unwrap();
     assert_eq!(part.version(), Some(&version(1, 100)));
-    assert_eq!(part.have().iter().collect::<Vec<_>>(), [0..5]);
+    assert!(part.have().covers(5));
     assert_eq!(&part.tail(3).await.unwrap()[..], b"llo");
     assert_eq!(fs::read(lab.path("x.part")).unwrap(), b"hello");
 }
@@ -196,14 +196,11 @@ async fn a_part_that_is_not_the_one_remembered_starts_anew() {
     let lab = Lab::new();
     for tamper in ["shortened", "replaced"] {
         drop(lab.begun("x", version(1, 100), b"hello").await);
-        match tamper {
-            "shortened" => {
-                fs::File::options().write(true).open(lab.path("x.part")).unwrap().set_len(3).unwrap()
-            }
-            _ => {
-                fs::write(lab.path("other"), b"jello").unwrap();
-                fs::rename(lab.path("other"), lab.path("x.part")).unwrap();
-            }
+        if tamper == "shortened" {
+            fs::File::options().write(true).open(lab.path("x.part")).unwrap().set_len(3).unwrap();
+        } else {
+            fs::write(lab.path("other"), b"jello").unwrap();
+            fs::rename(lab.path("other"), lab.path("x.part")).unwrap();
         }
         let part = lab.open("x").await.unwrap();
         assert!(part.have().is_empty(), "{tamper}");
@@ -659,7 +656,7 @@ async fn a_full_disk_keeps_what_was_written_and_goes_on_when_there_is_space() {
     let refused = lab.open("x").await.unwrap().begin(version(1, 3 << 20)).await.unwrap_err();
     assert!(matches!(refused, SinkError::DiskFull { needed: Some(_), .. }), "{refused:?}");
 
-    fs::File::create(lab.path("ballast")).unwrap().write_all(&[0; 1 << 20]).unwrap();
+    fs::File::create(lab.path("ballast")).unwrap().write_all(&vec![0; 1 << 20]).unwrap();
     let unsized_version = Version { etag: Some("\"1\"".to_owned()), ..Version::default() };
     let mut part = lab.open("x").await.unwrap();
     part.begin(unsized_version.clone()).await.unwrap();

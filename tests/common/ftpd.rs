@@ -18,7 +18,7 @@ use stroll::fetch::{Address, Login, Options, Secret};
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Vsftpd,
     Proftpd,
     PureFtpd,
@@ -26,7 +26,7 @@ pub enum Kind {
 
 /// How its connections are secured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tls {
+pub(crate) enum Tls {
     Off,
     /// By `AUTH TLS`.
     Explicit,
@@ -35,21 +35,21 @@ pub enum Tls {
 }
 
 /// A certificate for 127.0.0.1, which nobody else trusts.
-pub struct Certificate {
+pub(crate) struct Certificate {
     der: rustls::pki_types::CertificateDer<'static>,
     pem: String,
     key_pem: String,
 }
 
 impl Certificate {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
         let made = rcgen::generate_simple_self_signed(names).unwrap();
         Self { der: made.cert.der().clone(), pem: made.cert.pem(), key_pem: made.signing_key.serialize_pem() }
     }
 
     /// A client that trusts this certificate alone.
-    pub fn client(&self) -> Arc<rustls::ClientConfig> {
+    pub(crate) fn client(&self) -> Arc<rustls::ClientConfig> {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(self.der.clone()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -64,7 +64,7 @@ impl Certificate {
     }
 
     /// A server that shows this certificate.
-    pub fn server(&self) -> Arc<rustls::ServerConfig> {
+    pub(crate) fn server(&self) -> Arc<rustls::ServerConfig> {
         let key = rustls::pki_types::pem::PemObject::from_pem_slice(self.key_pem.as_bytes()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = rustls::ServerConfig::builder_with_provider(provider);
@@ -80,23 +80,23 @@ impl Certificate {
 }
 
 /// A running server. Gone when dropped.
-pub struct Ftpd {
+pub(crate) struct Ftpd {
     child: Child,
     folder: tempfile::TempDir,
-    pub kind: Kind,
-    pub port: u16,
-    pub tls: Tls,
-    pub certificate: Certificate,
+    pub(crate) kind: Kind,
+    pub(crate) port: u16,
+    pub(crate) tls: Tls,
+    pub(crate) certificate: Certificate,
 }
 
 impl Ftpd {
     /// Starts a server that serves its folder to one user.
-    pub fn start(kind: Kind) -> Self {
+    pub(crate) fn start(kind: Kind) -> Self {
         Self::with(kind, Tls::Off, None)
     }
 
     /// The same, secured, or with a bound on its clients.
-    pub fn with(kind: Kind, tls: Tls, clients: Option<u32>) -> Self {
+    pub(crate) fn with(kind: Kind, tls: Tls, clients: Option<u32>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         fs::create_dir(folder.path().join("root")).unwrap();
@@ -119,12 +119,12 @@ impl Ftpd {
     }
 
     /// The folder that it serves.
-    pub fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         self.folder.path().join("root")
     }
 
     /// Puts a file there, changed at a time of its own.
-    pub fn put(&self, name: &str, bytes: &[u8], modified_s: u64) {
+    pub(crate) fn put(&self, name: &str, bytes: &[u8], modified_s: u64) {
         let path = self.root().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, bytes).unwrap();
@@ -133,18 +133,18 @@ impl Ftpd {
     }
 
     /// Where a file of it is.
-    pub fn address(&self, path: &str) -> Address {
+    pub(crate) fn address(&self, path: &str) -> Address {
         let scheme = if self.tls == Tls::Implicit { "ftps" } else { "ftp" };
         Address::parse(&format!("{scheme}://127.0.0.1:{}/{path}", self.port)).unwrap().0
     }
 
     /// Options with the right login, and trust in its certificate.
-    pub fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> Options {
         self.options_with("right")
     }
 
     /// The same with another password.
-    pub fn options_with(&self, password: &str) -> Options {
+    pub(crate) fn options_with(&self, password: &str) -> Options {
         let user = if self.kind == Kind::Vsftpd { "anonymous" } else { "ada" };
         let mut options = Options::new(self.certificate.client());
         let login = Login { user: user.to_owned(), password: Secret::new(password.to_owned()) };
@@ -204,7 +204,8 @@ impl Setup<'_> {
         self.folder.join(name).display().to_string()
     }
 
-    /// Anonymous users with a password: the one kind of user that it knows without the machine's own.
+    /// Anonymous users with a password: the one kind of user that it knows without the machine's own. It becomes
+    /// `daemon`, who has a home on every machine.
     fn vsftpd(&self) -> Command {
         fs::write(self.folder.join("passwords"), "right\n").unwrap();
         fs::create_dir(self.folder.join("empty")).unwrap();
@@ -212,7 +213,7 @@ impl Setup<'_> {
             "listen=YES\nlisten_address=127.0.0.1\nlisten_port={}\nbackground=NO\nanonymous_enable=YES\n\
              local_enable=NO\nanon_root={}\nsecure_email_list_enable=YES\nemail_password_file={}\n\
              secure_chroot_dir={}\nseccomp_sandbox=NO\nisolate=NO\nisolate_network=NO\nxferlog_enable=NO\n\
-             ftp_username=nobody\n",
+             ftp_username=daemon\n",
             self.port,
             self.path("root"),
             self.path("passwords"),
@@ -307,7 +308,7 @@ impl Setup<'_> {
 const HASH: &str =
     "$6$abc$Rp.m/P24RM5NK9HsFFYz3bJu1tH1bSAnhixavKK8fDYoeVUvwQRm1m4kCCGLQrdt7cOfeuBwv2sOboivTzdkq0";
 
-pub fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
@@ -335,6 +336,6 @@ fn write_private(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-pub fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

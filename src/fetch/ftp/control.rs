@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use bytes::buf::BufMut;
 use rustls::pki_types::ServerName;
-use suppaftp::FtpError;
 use suppaftp::tokio::{AsyncRustlsConnector, AsyncRustlsFtpStream};
+use suppaftp::{FtpError, ReplyTooLarge};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
@@ -77,15 +77,28 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Connects, and logs in.
-    pub(super) async fn connect(address: &Address, options: &Options) -> Result<Self, Fault> {
+    /// Connects, and logs in. `refused` remembers that the server offers TLS but does not have it: some do.
+    pub(super) async fn connect(
+        address: &Address,
+        options: &Options,
+        refused: &mut bool,
+    ) -> Result<Self, Fault> {
         if options.proxy.is_some() {
             return Err(Fault::Unsupported("FTP through a proxy".to_owned()));
         }
         let login = login(address, options)?;
         let mut control = Self::greeted(address, options).await?;
-        if address.scheme() == Scheme::Ftp && control.wants_tls(options.ftp_tls).await? {
-            control = control.secured(address, options).await?;
+        if address.scheme() == Scheme::Ftp && control.wants_tls(options.ftp_tls, *refused).await? {
+            control = match control.secured(address, options).await? {
+                Ok(control) => control,
+                Err(said) if options.ftp_tls == FtpTls::Required => {
+                    return Err(Fault::Tls(format!("the server does not offer it: {said}")));
+                }
+                Err(_) => {
+                    *refused = true;
+                    Self::greeted(address, options).await?
+                }
+            };
         }
         control.log_in(&login).await?;
         control.features = Features::read(&control.ask("FEAT").await?);
@@ -223,31 +236,29 @@ impl Control {
         Ok(control)
     }
 
-    async fn wants_tls(&mut self, rule: FtpTls) -> Result<bool, Fault> {
+    async fn wants_tls(&mut self, rule: FtpTls, refused: bool) -> Result<bool, Fault> {
         match rule {
             FtpTls::Off => Ok(false),
             FtpTls::Required => Ok(true),
-            FtpTls::Try => Ok(Features::read(&self.ask("FEAT").await?).tls),
+            FtpTls::Try => Ok(!refused && Features::read(&self.ask("FEAT").await?).tls),
         }
     }
 
-    /// `AUTH TLS`. What came before the handshake is thrown away with the connection's buffer.
-    async fn secured(self, address: &Address, options: &Options) -> Result<Self, Fault> {
+    /// `AUTH TLS`. What came before the handshake is thrown away with the connection's buffer. If the server will not,
+    /// its words; the connection is gone then.
+    async fn secured(self, address: &Address, options: &Options) -> Result<Result<Self, String>, Fault> {
         let (connector, name) = security(address, options)?;
         let host = address.host();
         let wrapped = AsyncRustlsConnector::from(connector.clone());
-        let stream =
-            within(self.within, self.stream.into_secure(wrapped, &host)).await.map_err(
-                |wait| match wait {
-                    Wait::Failed(FtpError::UnexpectedResponse(reply)) => match Reply::read(&reply.body) {
-                        Some(reply) if reply.code == 421 => reply.fault(Asked::Entry),
-                        Some(reply) => Fault::Tls(format!("the server does not offer it: {}", reply.said())),
-                        None => Fault::Nonsense("a reply without a code".to_owned()),
-                    },
-                    other => other.fault(),
-                },
-            )?;
-        Ok(Self { stream, tls: Some((connector, name)), ..self })
+        match within(self.within, self.stream.into_secure(wrapped, &host)).await {
+            Ok(stream) => Ok(Ok(Self { stream, tls: Some((connector, name)), ..self })),
+            Err(Wait::Failed(FtpError::UnexpectedResponse(reply))) => match Reply::read(&reply.body) {
+                Some(reply) if reply.code >= 500 => Ok(Err(reply.said())),
+                Some(reply) => Err(reply.fault(Asked::Entry)),
+                None => Err(Fault::Nonsense("a reply without a code".to_owned())),
+            },
+            Err(wait) => Err(wait.fault()),
+        }
     }
 
     async fn protect_data(&mut self) -> Result<(), Fault> {
@@ -371,13 +382,20 @@ impl Wait {
         match self {
             Self::TooLong(within) => Fault::Stalled(within),
             Self::Failed(FtpError::SecureError(why)) => Fault::Tls(escape(&why)),
-            Self::Failed(FtpError::ConnectionError(error)) if error.kind() == io::ErrorKind::InvalidData => {
+            Self::Failed(FtpError::ConnectionError(error)) if is::<rustls::Error>(&error) => {
+                Fault::Tls(escape(&error.to_string()))
+            }
+            Self::Failed(FtpError::ConnectionError(error)) if is::<ReplyTooLarge>(&error) => {
                 Fault::Nonsense(escape(&error.to_string()))
             }
             Self::Failed(FtpError::ConnectionError(error)) => Fault::Broken(escape(&error.to_string())),
             Self::Failed(other) => Fault::Nonsense(escape(&other.to_string())),
         }
     }
+}
+
+fn is<E: std::error::Error + 'static>(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<E>())
 }
 
 async fn within<T>(time: Duration, work: impl Future<Output = Result<T, FtpError>>) -> Result<T, Wait> {

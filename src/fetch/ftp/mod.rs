@@ -35,12 +35,14 @@ use self::session::{READ, Session, argument};
 use super::{Address, Ask, Connection, Cut, Fault, Listing, Opened, Options, Sameness, Version};
 
 /// A cut that takes longer than this is made by closing: the next member waits.
-const CUT_WITHIN: Duration = Duration::from_secs(3);
+const CUT_WITHIN: Duration = Duration::from_secs(1);
 
 /// A way to an FTP source. Connects when it is needed.
 pub struct Ftp {
     options: Arc<Options>,
     state: State,
+    /// A source that offered TLS and then did not have it.
+    without_tls: Option<Address>,
 }
 
 enum State {
@@ -84,7 +86,7 @@ enum Why {
 impl Ftp {
     /// Not connected yet.
     pub fn new(options: Arc<Options>) -> Self {
-        Self { options, state: State::Idle(None) }
+        Self { options, state: State::Idle(None), without_tls: None }
     }
 
     /// A login for this address, and whether it had been waiting: then the server may have hung up in the meantime.
@@ -96,7 +98,10 @@ impl Ftp {
             }
             session.control.quit().await;
         }
-        Ok((Session::begin(address, &self.options).await?, false))
+        let mut refused = self.without_tls.as_ref().is_some_and(|at| at.same_origin(address));
+        let begun = Session::begin(address, &self.options, &mut refused).await;
+        self.without_tls = refused.then(|| address.clone());
+        Ok((begun?, false))
     }
 
     fn put_back(&mut self, session: Session) {
@@ -192,7 +197,8 @@ impl Connection for Ftp {
                     None => true,
                     Some(data) => {
                         drop(data);
-                        matches!(tokio::time::timeout(CUT_WITHIN, session.control.resync()).await, Ok(Ok(())))
+                        let resync = session.control.resync();
+                        matches!(tokio::time::timeout(CUT_WITHIN, resync).await, Ok(Ok(())))
                     }
                 };
                 resynced.then_some(session)

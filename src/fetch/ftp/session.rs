@@ -42,8 +42,12 @@ pub(super) struct Begun {
 
 impl Session {
     /// Connects and logs in.
-    pub(super) async fn begin(address: &Address, options: &Options) -> Result<Self, Fault> {
-        let control = Control::connect(address, options).await?;
+    pub(super) async fn begin(
+        address: &Address,
+        options: &Options,
+        refused: &mut bool,
+    ) -> Result<Self, Fault> {
+        let control = Control::connect(address, options, refused).await?;
         let rests = control.features.rest.then_some(true);
         Ok(Self {
             at: address.clone(),
