@@ -223,3 +223,66 @@ impl Transfer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Flags {
+        #[command(flatten)]
+        transfer: Transfer,
+    }
+
+    #[test]
+    fn the_commented_settings_are_the_defaults_and_name_every_option() {
+        let text = include_str!("../../config/stroll.toml");
+        let settings: crate::cli::settings::Settings = toml::from_str(text).expect("the settings are right");
+        let (said, usual) = (settings.transfer, Transfer::default());
+        assert_eq!(said.connections().ok(), usual.connections().ok());
+        assert_eq!(said.timetable().ok(), usual.timetable().ok());
+        assert_eq!(said.chunk().ok(), usual.chunk().ok());
+        assert_eq!(said.min_speed().ok(), usual.min_speed().ok());
+        assert_eq!(said.patience(), usual.patience());
+        assert_eq!(said.idle_grace(), usual.idle_grace());
+        let behaviour = |transfer: &Transfer| {
+            let options = transfer.options(Logins::default()).expect("options");
+            (options.answer_within, options.stall_after, options.contact, options.proxy, options.ftp_tls)
+        };
+        assert_eq!(behaviour(&said), behaviour(&usual));
+        for flag in Flags::command().get_arguments().filter_map(clap::Arg::get_long) {
+            if flag != "help" {
+                let key = flag.replace('-', "_");
+                assert!(text.contains(&format!("{key} = ")), "config/stroll.toml does not mention {key}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_settings() {
+        let flag = Transfer { retries: Some(1), ..Transfer::default() };
+        let file = Transfer { retries: Some(2), connections: Some(3), ..Transfer::default() };
+        let both = flag.or(file);
+        assert_eq!((both.retries, both.connections), (Some(1), Some(3)));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_by_name() {
+        let wrong = |transfer: Transfer, field: &str| {
+            let error = [
+                transfer.connections().err(),
+                transfer.timetable().err(),
+                transfer.chunk().err(),
+                transfer.min_speed().err(),
+            ];
+            let said = error.into_iter().flatten().next().expect(field).to_string();
+            assert!(said.starts_with(field), "{said}");
+        };
+        wrong(Transfer { connections: Some(0), ..Transfer::default() }, "connections");
+        wrong(Transfer { bwlimit: Some("fast".into()), ..Transfer::default() }, "bwlimit");
+        wrong(Transfer { chunk: Some("0".into()), ..Transfer::default() }, "chunk");
+        wrong(Transfer { min_speed: Some("-1".into()), ..Transfer::default() }, "min-speed");
+    }
+}

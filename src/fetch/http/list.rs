@@ -6,7 +6,7 @@ use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 
 use super::body::Body;
-use crate::fetch::{Address, Fault, Listing};
+use crate::fetch::{Address, Fault, Listing, listing};
 
 /// No folder's page is larger (C6).
 const PAGE_LIMIT: u64 = 256 << 20;
@@ -42,14 +42,9 @@ pub(super) async fn page(response: Response, from: Address, stall_after: Duratio
 }
 
 /// Reads a page as a listing: JSON by its type, HTML otherwise.
-///
-/// The readers of the two formats (`fetch::listing`) are connected here and nowhere else.
 pub(super) fn parse(page: &Page, hidden: bool) -> Result<Listing, Fault> {
-    let _ = (&page.from, &page.bytes, hidden);
     match page.kind.as_str() {
-        // listing::json::parse(&page.bytes, hidden)
-        "application/json" => Err(Fault::Unsupported("listings in JSON".into())),
-        // Ok(listing::html::parse(&page.from, &page.bytes, hidden))
-        _ => Err(Fault::Unsupported("listings in HTML".into())),
+        "application/json" => listing::json::parse(&page.bytes, hidden),
+        _ => Ok(listing::html::parse(&page.bytes, page.from.url(), hidden)),
     }
 }
