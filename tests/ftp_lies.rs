@@ -149,7 +149,7 @@ async fn silence_and_dripping_end() {
     let dripped = pull(script.sends(Sends::Drips(Duration::from_millis(20))), hasty()).await;
     assert!(matches!(dripped, Err(Fault::Slow(_))), "{dripped:?}");
     for verb in ["", "USER", "SIZE", "RETR"] {
-        let stalled = pull(honest().says(verb, ""), hasty()).await;
+        let stalled = pull(honest().says("end", "").says(verb, ""), hasty()).await;
         assert!(matches!(stalled, Err(Fault::Stalled(_))), "{verb} {stalled:?}");
     }
 }

@@ -79,13 +79,13 @@ impl Limiter {
     /// Harmless to cancel: what was taken by then stays taken.
     pub async fn take(&self, bytes: usize) {
         let mut left = bytes as u64;
-        let mut changes = self.gate.subscribe();
+        let mut news = self.gate.subscribe();
         while left > 0 {
-            let gate = changes.borrow_and_update().clone();
+            let gate = news.borrow_and_update().clone();
             match gate {
                 Gate::Open => return,
                 Gate::Shut => {
-                    if changes.changed().await.is_err() {
+                    if news.changed().await.is_err() {
                         return;
                     }
                 }
@@ -94,7 +94,7 @@ impl Limiter {
                     tokio::select! {
                         biased;
                         () = metered.pass(piece) => left -= piece,
-                        changed = changes.changed() => if changed.is_err() { return },
+                        changed = news.changed() => if changed.is_err() { return },
                     }
                 }
             }

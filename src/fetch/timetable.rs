@@ -202,13 +202,12 @@ fn parse_entry(text: &str, entries: &mut Vec<Entry>) -> Result<(), TimetableErro
     let not_an_entry = || TimetableError::Entry(text.to_owned());
     let (when, bandwidth) = text.split_once(',').ok_or_else(not_an_entry)?;
     let rate = parse_pair(bandwidth)?;
-    match when.split_once('-') {
-        Some((day, time)) => entries.push(Entry { day: parse_day(day)?, minute: parse_time(time)?, rate }),
-        None => {
-            let minute = parse_time(when)?;
-            let week = Weekday::Monday.cycle_forward().take(7);
-            entries.extend(week.map(|day| Entry { day, minute, rate }));
-        }
+    if let Some((day, time)) = when.split_once('-') {
+        entries.push(Entry { day: parse_day(day)?, minute: parse_time(time)?, rate });
+    } else {
+        let minute = parse_time(when)?;
+        let week = Weekday::Monday.cycle_forward().take(7);
+        entries.extend(week.map(|day| Entry { day, minute, rate }));
     }
     Ok(())
 }

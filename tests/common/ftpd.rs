@@ -5,8 +5,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -114,7 +113,7 @@ impl Ftpd {
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).process_group(0);
         let child = command.spawn().unwrap();
         let mut server = Self { child, folder, kind, port, tls, certificate };
-        server.wait_for_greeting();
+        server.wait_until_it_listens();
         server
     }
 
@@ -152,31 +151,21 @@ impl Ftpd {
         options
     }
 
-    /// Reads the greeting and leaves, so that no client is counted any more.
-    fn wait_for_greeting(&mut self) {
+    /// Waits until it listens. Connecting to see would count as a client.
+    fn wait_until_it_listens(&mut self) {
         let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(20) {
+        while !listens(self.port) {
             if let Some(status) = self.child.try_wait().unwrap() {
                 panic!("{:?} ended: {status}\n{}", self.kind, self.log());
             }
-            if self.greets() {
-                return;
-            }
+            assert!(
+                begun.elapsed() < Duration::from_secs(30),
+                "{:?} does not listen\n{}",
+                self.kind,
+                self.log()
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
-        panic!("{:?} does not greet\n{}", self.kind, self.log());
-    }
-
-    fn greets(&self) -> bool {
-        let Ok(mut socket) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
-        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        if self.tls == Tls::Implicit {
-            return true;
-        }
-        let mut text = Vec::new();
-        let _ = socket.write_all(b"QUIT\r\n");
-        let _ = socket.read_to_end(&mut text);
-        text.starts_with(b"220")
     }
 
     fn log(&self) -> String {
@@ -248,7 +237,7 @@ impl Setup<'_> {
         let home = self.path("root");
         write_private(&self.folder.join("users"), &format!("ada:{HASH}:{user}:{group}::{home}:/bin/false\n"));
         let mut text = format!(
-            "ServerName test\nServerType standalone\nDefaultServer on\nDefaultAddress 127.0.0.1\nPort {}\n\
+            "ServerName test\nServerType standalone\nDefaultServer on\nDefaultAddress 127.0.0.1\nSocketBindTight on\nPort {}\n\
              UseIPv6 off\nUseReverseDNS off\nModulePath {}\nPidFile {}\nScoreboardFile {}\nDelayEngine off\n\
              AuthOrder mod_auth_file.c\nAuthUserFile {}\nRequireValidShell off\nWtmpLog off\nTransferLog none\n",
             self.port,
@@ -334,6 +323,16 @@ fn program(path: &str) -> Command {
 fn write_private(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+/// Whether somebody listens on this port of 127.0.0.1, as the kernel's table of sockets has it.
+fn listens(port: u16) -> bool {
+    let local = format!("0100007F:{port:04X}");
+    let table = fs::read_to_string("/proc/net/tcp").unwrap();
+    table.lines().any(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        words.next() == Some(&local) && words.nth(1) == Some("0A")
+    })
 }
 
 pub(crate) fn free_port() -> u16 {

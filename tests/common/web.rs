@@ -256,7 +256,7 @@ fn apache(modules: &Path, folder: &Path, port: u16, tls_port: u16) -> String {
     .map(|name| format!("LoadModule {name}_module {}/mod_{name}.so", modules.display()))
     .join("\n");
     format!(
-        r#"{load}
+        "{load}
 ServerName localhost
 PidFile {at}/pid
 ErrorLog {at}/error.log
@@ -285,6 +285,6 @@ EnableSendfile on
   SSLCertificateFile {at}/cert.pem
   SSLCertificateKeyFile {at}/key.pem
 </VirtualHost>
-"#
+"
     )
 }

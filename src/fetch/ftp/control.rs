@@ -189,11 +189,11 @@ impl Control {
 
     /// After a data connection was dropped: reads what belongs to it, and makes sure that nothing is left.
     pub(super) async fn resync(&mut self) -> Result<(), Fault> {
-        // 426 or 226, whatever the server makes of it.
-        while self.hear().await?.code < 200 {}
+        // 426 or 226, whatever the server makes of it: pure-ftpd's last word on a cut transfer is another 150.
+        self.hear().await?;
         let mut reply = self.ask("NOOP").await?;
         for _ in 0..3 {
-            if !matches!(reply.code, 100..200 | 225 | 226 | 426 | 451) {
+            if !matches!(reply.code, 100..200 | 225 | 226 | 250 | 426 | 450 | 451) {
                 return Ok(());
             }
             reply = self.hear().await?;

@@ -35,7 +35,7 @@ use self::session::{READ, Session, argument};
 use super::{Address, Ask, Connection, Cut, Fault, Listing, Opened, Options, Sameness, Version};
 
 /// A cut that takes longer than this is made by closing: the next member waits.
-const CUT_WITHIN: Duration = Duration::from_secs(1);
+const CUT_WITHIN: Duration = Duration::from_secs(2);
 
 /// A way to an FTP source. Connects when it is needed.
 pub struct Ftp {

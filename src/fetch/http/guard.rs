@@ -67,10 +67,8 @@ impl Guard {
             state.target = None;
             return Ok(());
         }
-        if let Ok(ip) = host.parse::<IpAddr>() {
-            if !state.allows(ip) {
-                return Err(Forbidden(host));
-            }
+        if host.parse::<IpAddr>().is_ok_and(|ip| !state.allows(ip)) {
+            return Err(Forbidden(host));
         }
         state.target = Some(host);
         Ok(())
@@ -171,9 +169,10 @@ fn place_v6(ip: Ipv6Addr) -> Place {
 fn inner_v4(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     let join = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match ip.segments() {
-        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(join(high, low)),
-        [0, 0, 0, 0, 0, 0, high, low] if high != 0 => Some(join(high, low)),
-        [0x2002, high, low, ..] => Some(join(high, low)),
+        [0, 0, 0, 0, 0, 0xffff, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0, 0, 0, 0, 0, 0, high @ 1..=0xffff, low]
+        | [0x2002, high, low, ..] => Some(join(high, low)),
         _ => None,
     }
 }

@@ -33,12 +33,15 @@ pub(super) struct Causes {
     pub(super) throughput: f64,
 }
 
+/// A name, now and then, and how to write it.
+type Candidate = (&'static str, Option<(f64, f64)>, fn(f64) -> String);
+
 impl Causes {
     /// The cause that differs most from then.
     pub(super) fn reason(&self, then: &Self) -> String {
         let seconds = |time: Duration| time.as_secs_f64();
         let both = |now: Option<f64>, then: Option<f64>| now.zip(then);
-        let candidates: [(&str, Option<(f64, f64)>, fn(f64) -> String); 4] = [
+        let candidates: [Candidate; 4] = [
             ("return time", both(self.return_time.map(seconds), then.return_time.map(seconds)), in_seconds),
             ("stream", both(self.stream, then.stream), in_bytes_per_sec),
             ("throughput", Some((self.throughput, then.throughput)), in_bytes_per_sec),

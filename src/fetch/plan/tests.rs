@@ -1,5 +1,7 @@
 //! The planner against a model of a link, and against a stream that goes on.
 
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a model in floating point")]
+
 use proptest::prelude::*;
 
 use super::*;

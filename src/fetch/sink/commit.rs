@@ -11,6 +11,7 @@
 //! So nothing is ever found under its final name that is not complete, not after a power loss either; and thousands of
 //! small files do not wait for the disk one by one. The disk's settler calls it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustix::fs::{self, Timespec, Timestamps, UTIME_OMIT};
@@ -192,11 +193,10 @@ fn report(file: &PartFile, done: Result<(), rustix::io::Errno>) {
 
 fn sync_data(steps: &mut [Step]) {
     let alive = steps.iter().filter(|step| step.result.is_ok());
-    let folders = unique(alive.map(|step| step.file.folder()));
-    let many = steps.iter().filter(|step| step.result.is_ok()).count() >= TOGETHER;
-    // Folders of one file system are synced by the first of them; the others then cost little.
-    let is_synced = many && folders.iter().all(|folder| fs::syncfs(folder).is_ok());
-    if is_synced {
+    let folders = alive.map(|step| (step.file.device(), step.file.folder())).collect::<Vec<_>>();
+    // Any folder of a file system will do.
+    let systems = folders.iter().copied().collect::<BTreeMap<_, _>>();
+    if folders.len() >= TOGETHER && systems.values().all(|folder| fs::syncfs(folder).is_ok()) {
         return;
     }
     // Also after a failure, which may be about a file of somebody else.

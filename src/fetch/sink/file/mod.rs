@@ -347,6 +347,11 @@ impl PartFile {
         fs::fstat(&self.file).map_err(|errno| SinkError::at(&self.part_path(), "look at the file", errno))
     }
 
+    /// The number of its file system.
+    pub(super) fn device(&self) -> u64 {
+        self.identity.0
+    }
+
     pub(super) fn file(&self) -> &File {
         &self.file
     }

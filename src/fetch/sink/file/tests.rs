@@ -102,3 +102,19 @@ fn digests_are_made_along_only_as_long_as_bytes_come_in_order() {
     part.write(0, b"a");
     assert!(part.take_along(3).is_empty());
 }
+
+/// Where a file system does not tell when a file was made, a new file with the old one's number looks like the old one.
+#[test]
+fn a_part_that_somebody_removed_is_forgotten_before_a_new_one_is_written() {
+    let (place, folder) = folder();
+    let journal = || JournalPlace::for_file(&place.path().join("state"), &place.path().join("x"));
+    let part = PartFile::open(Arc::clone(&folder), name(), Some(journal())).expect("it opens");
+    part.set_version(Version::default());
+    part.write(0, b"bytes");
+    part.checkpoint().expect("remembered");
+    drop(part);
+    assert!(journal().load().expect("read").is_some());
+    std::fs::remove_file(place.path().join("x.part")).expect("removed");
+    drop(PartFile::open(folder, name(), Some(journal())).expect("it opens"));
+    assert_eq!(journal().load().expect("read"), None);
+}
