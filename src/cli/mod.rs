@@ -68,7 +68,7 @@ pub(crate) fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<()> {
     let settings = Settings::load(cli.config.as_deref())?;
     match cli.command {
-        Command::Get(args) => get::run(*args, settings.transfer),
+        Command::Get(args) => get::run(&args, settings.transfer),
         Command::Circle(args) => circle::run(&args),
         Command::Join(args) => join::run(&args),
         Command::Run(args) => run::run(&args),

@@ -241,15 +241,12 @@ pub(super) fn percent_decode(text: &str) -> Vec<u8> {
     let mut rest = text.as_bytes();
     let mut out = Vec::with_capacity(rest.len());
     while let Some((first, after)) = rest.split_first() {
-        match (first, digit(after.first()), digit(after.get(1))) {
-            (b'%', Some(high), Some(low)) => {
-                out.push(u8::try_from(high * 16 + low).unwrap_or(b'%'));
-                rest = after.get(2..).unwrap_or_default();
-            }
-            _ => {
-                out.push(*first);
-                rest = after;
-            }
+        if let (b'%', Some(high), Some(low)) = (first, digit(after.first()), digit(after.get(1))) {
+            out.push(u8::try_from(high * 16 + low).unwrap_or(b'%'));
+            rest = after.get(2..).unwrap_or_default();
+        } else {
+            out.push(*first);
+            rest = after;
         }
     }
     out

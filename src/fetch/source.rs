@@ -11,8 +11,8 @@ use super::{Address, Ask, Connection, Cut, Fault, Listing, Opened, Options};
 /// A connection of the right kind.
 pub enum Source {
     /// HTTP and HTTPS.
-    Http(Http),
-    /// FTP and FTPS. Boxed, because it is much the larger one.
+    Http(Box<Http>),
+    /// FTP and FTPS.
     Ftp(Box<Ftp>),
 }
 
@@ -22,7 +22,7 @@ impl Source {
         Ok(if address.scheme().is_ftp() {
             Self::Ftp(Box::new(Ftp::new(Arc::clone(options))))
         } else {
-            Self::Http(Http::new(Arc::clone(options))?)
+            Self::Http(Box::new(Http::new(Arc::clone(options))?))
         })
     }
 }

@@ -95,9 +95,9 @@ impl Slots {
     pub fn given() -> (Self, Giver) {
         // One turn at a time: the next is not given before the last has ended.
         let (give, turns) = mpsc::channel(1);
-        let (wishes, wished) = mpsc::unbounded_channel();
+        let (wishes, heard) = mpsc::unbounded_channel();
         let outlook = Outlook::default();
-        let giver = Giver { turns: give, wishes: wished, outlook: outlook.clone() };
+        let giver = Giver { turns: give, wishes: heard, outlook: outlook.clone() };
         (Self { turns: Turns::Given { turns, wishes }, outlook }, giver)
     }
 

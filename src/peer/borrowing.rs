@@ -143,34 +143,35 @@ impl Loan {
             return Some(Line::Borrower(self.name.clone()));
         }
         loop {
-            match &mut self.turn {
-                Some((turn, told)) => tokio::select! {
+            if let Some((turn, told)) = &mut self.turn {
+                tokio::select! {
                     () = turn.slot.over(), if !*told => {
                         *told = true;
                         return Some(Line::Stop {});
                     }
-                    word = self.said.recv() => self.on_word(word?),
-                },
-                None => tokio::select! {
+                    word = self.said.recv() => self.on_word(&word?),
+                }
+            } else {
+                tokio::select! {
                     turn = self.slots.next() => {
                         let turn = turn?;
                         let line = line_of(&turn.slot);
                         self.turn = Some((turn, false));
                         return Some(line);
                     }
-                    word = self.said.recv() => self.on_word(word?),
+                    word = self.said.recv() => self.on_word(&word?),
                     () = tokio::time::sleep(OUTLOOK_EVERY) => if let Some(wait) = self.slots.expected_wait() {
                         return Some(Line::Outlook { wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX) });
                     },
-                },
+                }
             }
         }
     }
 
-    fn on_word(&mut self, word: Word) {
+    fn on_word(&mut self, word: &Word) {
         match word {
-            Word::Wish(Wish::Work(has_work)) => self.slots.want(has_work),
-            Word::Wish(Wish::Cool(span)) => self.slots.cool(span),
+            Word::Wish(Wish::Work(has_work)) => self.slots.want(*has_work),
+            Word::Wish(Wish::Cool(span)) => self.slots.cool(*span),
             Word::Ended => self.turn = None,
         }
     }

@@ -53,7 +53,7 @@ impl Lending {
 /// Starts to lend a node's slots, until the node ends.
 pub(super) fn spawn(handle: Handle) -> (Lending, JoinHandle<()>) {
     let (newcomers, arrivals) = mpsc::channel(JOBS);
-    let (wishes, wished) = mpsc::channel(JOBS);
+    let (wishes, heard) = mpsc::channel(JOBS);
     let events = handle.events();
     let lender = Lender {
         handle,
@@ -67,7 +67,7 @@ pub(super) fn spawn(handle: Handle) -> (Lending, JoinHandle<()>) {
         clock: Arc::new(|| BootClock::new().now()),
     };
     let task = tokio::spawn(async move {
-        if let Err(error) = lender.run(arrivals, wished, events).await {
+        if let Err(error) = lender.run(arrivals, heard, events).await {
             debug!(%error, "no more slots to lend");
         }
     });
@@ -113,7 +113,7 @@ impl Lender {
     async fn run(
         mut self,
         mut arrivals: mpsc::Receiver<Giver>,
-        mut wished: mpsc::Receiver<(u64, Option<Wish>)>,
+        mut heard: mpsc::Receiver<(u64, Option<Wish>)>,
         mut events: broadcast::Receiver<(Time, Event)>,
     ) -> Result<(), DriverError> {
         self.read_charter().await?;
@@ -123,7 +123,7 @@ impl Lender {
                     self.on_newcomer(giver);
                     self.tell_outlook().await?;
                 }
-                Some((id, wish)) = wished.recv() => self.on_wish(id, wish).await?,
+                Some((id, wish)) = heard.recv() => self.on_wish(id, wish).await?,
                 () = ended(&mut self.turn) => self.on_turn_ended().await?,
                 event = events.recv() => match event {
                     Ok((_, Event::SlotBegan { until, .. })) => self.on_slot_began(until).await?,

@@ -20,7 +20,7 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 /// Shows what happens.
 pub(super) struct Bars {
     show: Show,
-    bars: MultiProgress,
+    all: MultiProgress,
     state: Mutex<State>,
 }
 
@@ -49,8 +49,8 @@ impl Bars {
             Show::Bar => ProgressDrawTarget::stderr(),
             Show::Line | Show::Json | Show::Nothing => ProgressDrawTarget::hidden(),
         };
-        let bars = MultiProgress::with_draw_target(target);
-        let total = bars.add(ProgressBar::no_length());
+        let all = MultiProgress::with_draw_target(target);
+        let total = all.add(ProgressBar::no_length());
         total.set_style(style("{msg}  {bytes} at {bytes_per_sec}, {elapsed}"));
         total.enable_steady_tick(Duration::from_millis(250));
         let state = State {
@@ -63,21 +63,21 @@ impl Bars {
             next_line: now() + LINE_EVERY,
             doing: String::new(),
         };
-        let bars = Self { show, bars, state: Mutex::new(state) };
+        let bars = Self { show, all, state: Mutex::new(state) };
         bars.state().tell();
         bars
     }
 
     /// Writes a log line without tearing the bars.
     pub(super) fn bars(&self) -> &MultiProgress {
-        &self.bars
+        &self.all
     }
 
     /// Takes the bars away.
     pub(super) fn clear(&self) {
         self.state().total.finish_and_clear();
         // What cannot be cleared is not worth an error.
-        let _ = self.bars.clear();
+        let _ = self.all.clear();
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -87,17 +87,17 @@ impl Bars {
     /// Says something that people should know.
     pub(super) fn say(&self, line: &str) {
         match self.show {
-            Show::Bar => self.bars.suspend(|| eprintln!("{line}")),
+            Show::Bar => self.all.suspend(|| eprintln!("{line}")),
             Show::Line => eprintln!("{line}"),
             Show::Json | Show::Nothing => {}
         }
     }
 
-    fn on_file(&self, index: usize, event: engine::Event) {
+    fn on_file(&self, index: usize, event: &engine::Event) {
         let mut state = self.state();
         match event {
-            engine::Event::Opened { size, have } => state.place(index, size, have),
-            engine::Event::Bytes(bytes) => state.advance(index, bytes),
+            engine::Event::Opened { size, have } => state.place(index, *size, *have),
+            engine::Event::Bytes(bytes) => state.advance(index, *bytes),
             engine::Event::Restarted => {
                 if let Some(file) = state.files.get_mut(&index) {
                     file.bar.set_position(0);
@@ -115,7 +115,7 @@ impl Bars {
         state.done += 1;
         let name = state.files.remove(&index).map(|file| {
             file.bar.finish_and_clear();
-            self.bars.remove(&file.bar);
+            self.all.remove(&file.bar);
             file.name
         });
         state.tell();
@@ -148,12 +148,12 @@ impl Watch for Bars {
         match event {
             Event::Began { index, address } => {
                 let name = address.file_name().map_or_else(|_| address.to_string(), |name| name.to_string());
-                let bar = self.bars.insert_before(&self.state().total, ProgressBar::no_length());
+                let bar = self.all.insert_before(&self.state().total, ProgressBar::no_length());
                 bar.set_style(style("{prefix:28} {bytes:>11} at {bytes_per_sec}"));
                 bar.set_prefix(shortened(&name));
                 self.state().files.insert(index, File { name, bar, is_placed: false });
             }
-            Event::File { index, event } => self.on_file(index, event),
+            Event::File { index, event } => self.on_file(index, &event),
             Event::Ended { index, fate } => self.on_ended(index, fate),
             Event::Waiting { expected } => self.state().doing(match expected {
                 Some(wait) => format!("waits for the token, about {}", about(wait)),

@@ -15,8 +15,14 @@ use crate::cli::homes::load_address;
 /// Where slots come from while this lasts.
 pub(super) struct Circle {
     slots: Slots,
-    /// A member of our own, if none was running.
-    member: Option<(oneshot::Sender<()>, JoinHandle<Result<(), PeerError>>)>,
+    /// If none was running.
+    member: Option<OwnMember>,
+}
+
+/// A member of our own; it leaves when its `stop` is dropped.
+struct OwnMember {
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<Result<(), PeerError>>,
 }
 
 impl Circle {
@@ -27,9 +33,9 @@ impl Circle {
     /// Hands the token over, if it is here, and goes.
     pub(super) async fn leave(self) {
         drop(self.slots);
-        if let Some((stop, member)) = self.member {
+        if let Some(OwnMember { stop, running }) = self.member {
             drop(stop);
-            if let Ok(Err(error)) = member.await {
+            if let Ok(Err(error)) = running.await {
                 tracing::warn!(%error, "the member ended with an error");
             }
         }
@@ -78,5 +84,5 @@ async fn start(home: Home) -> anyhow::Result<Circle> {
         // Dropped, not sent to.
         let _ = stopped.await;
     }));
-    Ok(Circle { slots, member: Some((stop, running)) })
+    Ok(Circle { slots, member: Some(OwnMember { stop, running }) })
 }

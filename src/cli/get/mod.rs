@@ -36,6 +36,7 @@ use bars::Bars;
 /// If you are a member of a circle whose source has the files, they are pulled in its slots; --solo does not wait for it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "they are switches, each on its own")]
 pub(super) struct Args {
     /// What to pull
     #[arg(value_name = "URL")]
@@ -117,7 +118,7 @@ enum Sums {
     Off,
 }
 
-pub(super) fn run(args: Args, settings: Transfer) -> anyhow::Result<()> {
+pub(super) fn run(args: &Args, settings: Transfer) -> anyhow::Result<()> {
     let transfer = args.transfer.clone().or(settings);
     let addresses = output::addresses(&args.urls, args.input.as_deref())?;
     let mut logins = transfer.logins()?;
@@ -145,7 +146,7 @@ pub(super) fn run(args: Args, settings: Transfer) -> anyhow::Result<()> {
     let bars = Bars::new(show, wants.len());
     logging::start_through(&args.log, bars.bars().clone())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(pull(&args, wants, &config, timetable, &bars))
+    runtime.block_on(pull(args, wants, &config, timetable, &bars))
 }
 
 async fn pull(

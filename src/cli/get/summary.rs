@@ -64,30 +64,25 @@ impl Summary<'_> {
         let pulled = count(|fate| matches!(fate, Fate::Pulled { .. }));
         let here = count(|fate| matches!(fate, Fate::UpToDate));
         let failed = count(|fate| matches!(fate, Fate::Failed(_)));
-        let mut line = format!("{pulled} {} pulled", if pulled == 1 { "file" } else { "files" });
-        if here > 0 {
-            line += &format!(", {here} up to date");
-        }
-        if failed > 0 {
-            line += &format!(", {failed} failed");
-        }
+        let files = if pulled == 1 { "file" } else { "files" };
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "a rate is positive and no petabyte"
+            reason = "positive, and no petabyte"
         )]
         let rate = (bytes as f64 / elapsed_s.max(1e-3)) as u64;
-        let elapsed = human_duration(Duration::from_secs_f64(elapsed_s));
-        line += &format!(": {} in {elapsed}, {}/s", human_size(bytes), human_size(rate));
-        if waited_s > 0.0 || slots > 1 {
-            let share = 100.0 * waited_s / elapsed_s.max(1e-3);
-            line += &format!(", {slots} slots, {share:.0} % of the time waiting for the token");
-        }
-        if paused_s > 0.0 {
-            line +=
-                &format!(", {} leaving the source alone", human_duration(Duration::from_secs_f64(paused_s)));
-        }
-        line
+        let span = |seconds: f64| human_duration(Duration::from_secs_f64(seconds));
+        let share = 100.0 * waited_s / elapsed_s.max(1e-3);
+        let maybe = |is_told: bool, text: String| if is_told { text } else { String::new() };
+        [
+            format!("{pulled} {files} pulled"),
+            maybe(here > 0, format!(", {here} up to date")),
+            maybe(failed > 0, format!(", {failed} failed")),
+            format!(": {} in {}, {}/s", human_size(bytes), span(elapsed_s), human_size(rate)),
+            maybe(waited_s > 0.0, format!(", {slots} slots, {share:.0} % of the time waiting for the token")),
+            maybe(paused_s > 0.0, format!(", {} leaving the source alone", span(paused_s))),
+        ]
+        .concat()
     }
 
     fn json(&self) -> serde_json::Value {

@@ -59,6 +59,7 @@ pub enum To {
 
 /// How to get.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are the user's switches, each on its own")]
 pub struct Config {
     /// How connections behave.
     pub options: Arc<Options>,
