@@ -124,7 +124,9 @@ pub(super) fn run(args: &Args, settings: Transfer) -> anyhow::Result<()> {
     let mut logins = transfer.logins()?;
     let wants = output::wants(&addresses, args.output.as_deref(), args.checksum.as_deref(), &mut logins)?;
     if let Some(login) = transfer.named_login()? {
-        wants.iter().for_each(|want| logins.give(want.address.clone(), login.clone()));
+        for want in &wants {
+            logins.give(want.address.clone(), login.clone());
+        }
     }
     let timetable = transfer.timetable()?;
     let config = Config {
