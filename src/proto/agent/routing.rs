@@ -13,6 +13,8 @@ struct Candidate {
     /// How long ago its last slot began; longest for one that never had a slot.
     waited: Duration,
     round_trip: Duration,
+    /// Decides between equals. Without it the nearest, who answers first, would be visited most.
+    lot: u64,
 }
 
 /// The answers to one round of scouting. Lives as long as the token is here.
@@ -43,8 +45,14 @@ impl Candidates {
             return;
         }
         let waited = waited.unwrap_or(Duration::MAX);
-        let candidate = Candidate { member, has_work, waited, round_trip: now.since(asked_at) };
-        let rank = |candidate: &Candidate| Reverse((candidate.has_work, candidate.waited));
+        let candidate = Candidate {
+            member,
+            has_work,
+            waited,
+            round_trip: now.since(asked_at),
+            lot: lot(member, asked_at),
+        };
+        let rank = |candidate: &Candidate| Reverse((candidate.has_work, candidate.waited, candidate.lot));
         let place = self.ranked.partition_point(|known| rank(known) <= rank(&candidate));
         self.ranked.insert(place, candidate);
     }
@@ -62,6 +70,15 @@ impl Candidates {
     pub(super) fn drop_unreachable(&mut self, member: MemberId) {
         self.ranked.retain(|candidate| candidate.member != member);
     }
+}
+
+/// A number that is another one for every member and every round, and nobody's choice. Not secret: a member could only win
+/// visits in which there is nothing to pull.
+fn lot(member: MemberId, asked_at: Time) -> u64 {
+    let mixed = member.as_bytes().iter().fold(asked_at.as_nanos().cast_unsigned(), |mixed, byte| {
+        (mixed ^ u64::from(*byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+    });
+    mixed ^ (mixed >> 32)
 }
 
 #[cfg(test)]
@@ -94,6 +111,22 @@ mod tests {
         assert_eq!(candidates(&[(1, true, Some(5)), (2, true, None)]).best(), Some(member(2)));
         assert_eq!(candidates(&[(1, false, None), (2, true, Some(1))]).best(), Some(member(2)));
         assert_eq!(candidates(&[(1, false, None)]).best(), Some(member(1)), "better than a blind choice");
+    }
+
+    #[test]
+    fn among_equals_everybody_wins_now_and_then_whoever_answers_first() {
+        let mut wins = [0; 4];
+        for round in 0..400 {
+            let mut candidates = Candidates::default();
+            let asked_at = Time::from_secs(round);
+            candidates.ask(asked_at);
+            for n in 0..4 {
+                candidates.add(member(n), false, None, 8, asked_at);
+            }
+            let best = candidates.best().expect("somebody answered");
+            wins[usize::from(best.as_bytes()[0])] += 1;
+        }
+        assert!(wins.iter().all(|wins| (60..=140).contains(wins)), "{wins:?}");
     }
 
     #[test]
