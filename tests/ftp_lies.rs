@@ -143,7 +143,7 @@ async fn a_control_connection_that_dies_under_the_data_is_noticed() {
 
 #[tokio::test]
 async fn silence_and_dripping_end() {
-    let script = Script::honest(&[0; 100_000]);
+    let script = Script::honest(&vec![0; 100_000]);
     let stalled = pull(script.clone().sends(Sends::Stalls(FILE.to_vec())), hasty()).await;
     assert!(matches!(stalled, Err(Fault::Stalled(_))), "{stalled:?}");
     let dripped = pull(script.sends(Sends::Drips(Duration::from_millis(20))), hasty()).await;
@@ -191,7 +191,7 @@ async fn a_binary_type_must_be_confirmed() {
 
 #[tokio::test]
 async fn a_reply_that_comes_twice_after_a_cut_does_no_harm() {
-    let liar = Liar::start(Script::honest(&[7; 5_000_000]).says("end", "426 cut\r\n226 and done")).await;
+    let liar = Liar::start(Script::honest(&vec![7; 5_000_000]).says("end", "426 cut\r\n226 and done")).await;
     let mut ftp = Ftp::new(Arc::new(options()));
     let address = liar.address("f");
     for _ in 0..3 {

@@ -278,9 +278,9 @@ async fn a_secure_connection_is_kept_secure(kind: Kind) {
         for rule in [FtpTls::Required, FtpTls::Try] {
             let mut ftp = ftp(Options { ftp_tls: rule, ..server.options() });
             assert!(pull(&mut ftp, ask(&address, 0, None)).await.unwrap() == content, "{tls:?} {rule:?}");
-            for from in [5, 4_000_000] {
-                let range = pull(&mut ftp, ask(&address, from, Some(70_000))).await.unwrap();
-                assert!(range == content[from as usize..from as usize + 70_000], "{tls:?} {rule:?}");
+            for from in [5usize, 4_000_000] {
+                let range = pull(&mut ftp, ask(&address, from as u64, Some(70_000))).await.unwrap();
+                assert!(range == content[from..from + 70_000], "{tls:?} {rule:?}");
             }
             // The others hang up, or fall silent, when a secure data connection is cut.
             for _ in 0..3 {

@@ -144,7 +144,8 @@ fn read_private(path: &Path) -> Result<Zeroizing<Vec<u8>>, Fault> {
 fn check_private(path: &Path, metadata: &std::fs::Metadata) -> Result<(), Fault> {
     use std::os::unix::fs::PermissionsExt as _;
 
-    if metadata.permissions().mode() & 0o077 == 0 {
+    let others = metadata.permissions().mode() & 0o077;
+    if others == 0 {
         return Ok(());
     }
     let what = format!("others can read {0}: run `chmod 600 {0}`", path.display());

@@ -142,7 +142,7 @@ async fn talk(
     let mut lines = BufReader::new(reader);
     let now = || script.lock().unwrap().clone();
     say(&mut writer, &now(), "").await?;
-    if now().closes_after.iter().any(|verb| verb.is_empty()) {
+    if now().closes_after.iter().any(String::is_empty) {
         return Ok(());
     }
     let mut passive: Option<TcpListener> = None;

@@ -395,7 +395,7 @@ impl Wait {
 }
 
 fn is<E: std::error::Error + 'static>(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<E>())
+    error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<E>)
 }
 
 async fn within<T>(time: Duration, work: impl Future<Output = Result<T, FtpError>>) -> Result<T, Wait> {

@@ -46,14 +46,14 @@ pub struct Ftp {
 }
 
 enum State {
-    Idle(Option<Session>),
+    Idle(Option<Box<Session>>),
     Flowing(Box<Flow>),
     Ending(Pin<Box<dyn Future<Output = End> + Send>>),
 }
 
 /// A range that is being read.
 struct Flow {
-    session: Session,
+    session: Box<Session>,
     /// `None` if there is nothing to read.
     data: Option<Data>,
     address: Address,
@@ -68,7 +68,7 @@ struct Flow {
 
 /// How a range ended.
 struct End {
-    session: Option<Session>,
+    session: Option<Box<Session>>,
     result: Result<(), Fault>,
 }
 
@@ -90,7 +90,7 @@ impl Ftp {
     }
 
     /// A login for this address, and whether it had been waiting: then the server may have hung up in the meantime.
-    async fn take(&mut self, address: &Address) -> Result<(Session, bool), Fault> {
+    async fn take(&mut self, address: &Address) -> Result<(Box<Session>, bool), Fault> {
         self.cut().await;
         if let State::Idle(Some(session)) = std::mem::replace(&mut self.state, State::Idle(None)) {
             if session.serves(address) {
@@ -101,10 +101,10 @@ impl Ftp {
         let mut refused = self.without_tls.as_ref().is_some_and(|at| at.same_origin(address));
         let begun = Session::begin(address, &self.options, &mut refused).await;
         self.without_tls = refused.then(|| address.clone());
-        Ok((begun?, false))
+        Ok((Box::new(begun?), false))
     }
 
-    fn put_back(&mut self, session: Session) {
+    fn put_back(&mut self, session: Box<Session>) {
         let session = (!session.control.is_lost()).then_some(session);
         self.state = State::Idle(session);
     }

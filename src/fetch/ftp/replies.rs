@@ -81,9 +81,8 @@ impl Reply {
                 () if self.code == 450 && self.has(&["no such file", "not found"]) => Fault::NotFound(said),
                 () => Fault::Broken(said),
             },
-            430 => Fault::Login(said),
             530 | 532 | 331 | 332 if self.is_overload() => self.refusal(),
-            530 | 532 | 331 | 332 => Fault::Login(said),
+            430 | 530 | 532 | 331 | 332 => Fault::Login(said),
             534..=536 | 521 | 522 | 533 => Fault::Tls(said),
             400..500 => Fault::Broken(said),
             // Some say it like this, and only to those who want to come in.
@@ -169,6 +168,7 @@ impl Reply {
 
 /// What a server says it can do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a line of FEAT, or is not")]
 pub(super) struct Features {
     pub(super) mlsd: bool,
     pub(super) rest: bool,

@@ -126,6 +126,8 @@ fn exact_size(tail: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use proptest::prelude::*;
 
     use super::super::super::{EntryKind, NameError};
@@ -265,7 +267,7 @@ mod tests {
                 let mut url = folder.clone();
                 url.path_segments_mut().expect("a base").pop_if_empty().push(name);
                 let href = url.path().rsplit('/').next().unwrap_or_default().to_owned();
-                page.push_str(&format!("<a href=\"{href}\">…</a>  16-Nov-2026 07:43  {size}\r\n"));
+                write!(page, "<a href=\"{href}\">…</a>  16-Nov-2026 07:43  {size}\r\n").expect("a String takes all");
             }
             page.push_str("</pre></html>");
             let listing = read(&page);

@@ -144,7 +144,7 @@ mod tests {
         line(text.as_bytes(), now_s())
     }
 
-    fn entry<'a>(name: &'a str, kind: Kind, size: u64, when: When) -> Line<'a> {
+    fn entry(name: &str, kind: Kind, size: u64, when: When) -> Line<'_> {
         Line::Entry(Found { name: name.as_bytes(), kind, size: Some(size), when })
     }
 

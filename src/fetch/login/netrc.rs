@@ -166,6 +166,7 @@ mod tests {
         Some((login.user, login.password.reveal().to_owned()))
     }
 
+    #[allow(clippy::unnecessary_wraps, reason = "it is what `found` gives")]
     fn pair(user: &str, password: &str) -> Option<(String, String)> {
         Some((user.to_owned(), password.to_owned()))
     }
