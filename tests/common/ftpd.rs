@@ -238,7 +238,7 @@ impl Setup<'_> {
         write_private(&self.folder.join("users"), &format!("ada:{HASH}:{user}:{group}::{home}:/bin/false\n"));
         let mut text = format!(
             "ServerName test\nServerType standalone\nDefaultServer on\nDefaultAddress 127.0.0.1\nSocketBindTight on\nPort {}\n\
-             UseIPv6 off\nUseReverseDNS off\nModulePath {}\nPidFile {}\nScoreboardFile {}\nDelayEngine off\n\
+             UseIPv6 off\nUseReverseDNS off\nModulePath {}\nPidFile {}\nScoreboardFile {}\nDelayEngine off\nControlsEngine off\n\
              AuthOrder mod_auth_file.c\nAuthUserFile {}\nRequireValidShell off\nWtmpLog off\nTransferLog none\n",
             self.port,
             servers().join("proftpd/usr/lib/proftpd").display(),
@@ -249,6 +249,8 @@ impl Setup<'_> {
         if is_root() {
             // Users are numbers everywhere but here.
             text.push_str("User nobody\nGroup nogroup\nDefaultRoot ~\n");
+        } else {
+            write!(text, "User {}\nGroup {}\n", own_name("-un"), own_name("-gn")).unwrap();
         }
         if let Some(clients) = self.clients {
             writeln!(text, "MaxClients {clients}").unwrap();
@@ -308,6 +310,11 @@ fn unprivileged() -> (u32, u32) {
     } else {
         (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
     }
+}
+
+fn own_name(which: &str) -> String {
+    let output = Command::new("id").arg(which).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 fn servers() -> PathBuf {
