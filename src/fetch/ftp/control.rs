@@ -27,7 +27,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::super::fault::escape;
-use super::super::{Address, Fault, FtpTls, Login, Options, Scheme, Secret};
+use super::super::{Address, Fault, FtpTls, Login, Options, Refusal, Scheme, Secret};
 use super::replies::{Asked, Features, Reply};
 
 /// What may lie unread in a data socket when a slot ends: the source has sent it for nothing.
@@ -429,7 +429,7 @@ fn unwelcome(wait: Wait, address: &Address) -> Fault {
         Wait::Failed(FtpError::ConnectionError(error))
             if error.kind() == io::ErrorKind::ConnectionRefused =>
         {
-            Fault::Connect { to: place(address), why: error.to_string() }
+            Fault::Refused(Refusal::new(None, None, &format!("{}: {error}", place(address))))
         }
         other => other.fault(),
     }

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io;
 
 use super::guard::Forbidden;
-use crate::fetch::{Address, Fault, escape};
+use crate::fetch::{Address, Fault, Refusal, escape};
 
 /// Sources of an error that are looked at; chains are shorter.
 const DEEPEST: usize = 16;
@@ -13,15 +13,21 @@ const DEEPEST: usize = 16;
 pub(super) fn fault(error: &reqwest::Error, to: &Address) -> Fault {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     let mut innermost = String::new();
+    let mut is_refused = false;
     for _ in 0..DEEPEST {
         let Some(current) = cause else { break };
         if let Some(fault) = known(current) {
             return fault;
         }
+        let io = current.downcast_ref::<io::Error>();
+        is_refused |= io.is_some_and(|io| io.kind() == io::ErrorKind::ConnectionRefused);
         innermost = current.to_string();
         cause = current.source();
     }
     let why = escape(&innermost);
+    if is_refused {
+        return Fault::Refused(Refusal::new(None, None, &format!("{}:{}: {why}", to.host(), to.port())));
+    }
     if error.is_connect() {
         return Fault::Connect { to: format!("{}:{}", to.host(), to.port()), why };
     }

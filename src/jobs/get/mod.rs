@@ -185,7 +185,9 @@ async fn run(common: &Common<'_>, workers: &mut [Worker], slots: &mut Slots) {
         common.totals().slots += 1;
         common.watch.on(Event::SlotBegan);
         let slot = turn.slot.clone().ended_by(common.stop.clone());
-        let ends = join_all(workers.iter_mut().map(|worker| worker.turn(common, &slot))).await;
+        let return_time = slots.expected_wait();
+        let turns = workers.iter_mut().map(|worker| worker.turn(common, &slot, return_time));
+        let ends = join_all(turns).await;
         // From here on the token may go.
         drop(turn);
         match worst(ends) {

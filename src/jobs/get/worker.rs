@@ -8,12 +8,14 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
+use tracing::info;
+
 use crate::fetch::engine::{self, Outcome, Pull, PullError};
 use crate::fetch::plan::{self, Planner};
 use crate::fetch::sink::{Algorithm, Digest, Finish, Folder, JournalPlace, Part, Pipe};
 use crate::fetch::source::Source;
 use crate::fetch::store::Stream;
-use crate::fetch::{Address, Connection as _, Fault, Name, Options, Slot, Version};
+use crate::fetch::{Address, Connection as _, Fault, Name, Options, Refusal, Slot, Version};
 use crate::jobs::backoff::Backoff;
 
 use super::report::{Event, Fate};
@@ -75,6 +77,8 @@ pub(super) struct Worker {
     /// Files that are whole, on their way to the disk and to their names.
     pending: FuturesUnordered<Done>,
     sums: SumsBeside,
+    /// Something came from a source.
+    was_answered: bool,
 }
 
 impl Worker {
@@ -90,14 +94,20 @@ impl Worker {
             backoff: Backoff::new(config.patience, seed),
             pending: FuturesUnordered::new(),
             sums: SumsBeside::default(),
+            was_answered: false,
         }
     }
 
     /// Pulls file after file until the slot is over or nothing is left.
-    pub(super) async fn turn(&mut self, common: &Common<'_>, slot: &Slot) -> TurnEnd {
+    pub(super) async fn turn(
+        &mut self,
+        common: &Common<'_>,
+        slot: &Slot,
+        return_time: Option<Duration>,
+    ) -> TurnEnd {
         common.slot_limiter().set_rate(slot.rate_bytes_per_sec());
         if let Some(length) = slot.left() {
-            self.planner.slot_began(length, None);
+            self.planner.slot_began(length, return_time);
         }
         loop {
             if slot.is_over() {
@@ -124,12 +134,18 @@ impl Worker {
     /// What is to be done about an error: wait and try again, or give the file up and go on with the next.
     fn on_error(&mut self, common: &Common<'_>, error: PullError) -> Option<TurnEnd> {
         if let PullError::Source(fault) = error {
-            return match self.backoff.after(&fault) {
+            return match self.backoff.after(&fault).filter(|_| self.is_worth_waiting(&fault)) {
                 Some(wait) => Some(TurnEnd::Pause { wait, fault }),
                 None => self.give_up(common, fault.into()),
             };
         }
         self.give_up(common, error)
+    }
+
+    /// A source that will not even connect may have too much to do, if it did before; otherwise nobody is there at all.
+    fn is_worth_waiting(&self, fault: &Fault) -> bool {
+        let nobody_listens = matches!(fault, Fault::Refused(Refusal { code: None, .. }));
+        self.was_answered || !nobody_listens
     }
 
     fn give_up(&mut self, common: &Common<'_>, error: PullError) -> Option<TurnEnd> {
@@ -184,6 +200,7 @@ impl Worker {
             }
         };
         if common.totals().bytes > before {
+            self.was_answered = true;
             self.backoff.progressed();
         }
         if outcome? == Outcome::SlotOver {
@@ -364,10 +381,11 @@ struct FileWatch<'a> {
 impl engine::Watch for FileWatch<'_> {
     fn on(&self, event: engine::Event) {
         let mut totals = self.common.totals();
-        match event {
+        match &event {
             engine::Event::Bytes(bytes) => totals.bytes += bytes,
             engine::Event::WasCut(_) => totals.cuts += 1,
-            _ => {}
+            engine::Event::Chunk(change) => info!("{change}"),
+            engine::Event::Opened { .. } | engine::Event::Restarted => {}
         }
         drop(totals);
         self.common.watch.on(Event::File { index: self.index, event });
