@@ -94,6 +94,10 @@ pub trait Connection: Send {
     /// The entries of a folder.
     fn list(&mut self, address: &Address) -> impl Future<Output = Result<Listing, Fault>> + Send;
 
+    /// Gets ready for what will be asked there: connects, and logs in. Nothing is asked yet, and what goes wrong is told by
+    /// the next call. Harmless if it is ready already.
+    fn warm(&mut self, address: &Address) -> impl Future<Output = ()> + Send;
+
     /// Asks for a range. What was open is cut.
     fn open(&mut self, ask: Ask<'_>) -> impl Future<Output = Result<Opened, Fault>> + Send;
 

@@ -42,6 +42,13 @@ impl Connection for Source {
         }
     }
 
+    async fn warm(&mut self, address: &Address) {
+        match self {
+            Self::Http(http) => http.warm(address).await,
+            Self::Ftp(ftp) => ftp.warm(address).await,
+        }
+    }
+
     async fn open(&mut self, ask: Ask<'_>) -> Result<Opened, Fault> {
         match self {
             Self::Http(http) => http.open(ask).await,

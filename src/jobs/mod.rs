@@ -13,4 +13,4 @@ pub mod get;
 pub mod slots;
 
 pub use backoff::{Backoff, Patience};
-pub use slots::{Giver, Outlook, Slots, Turn, Wish};
+pub use slots::{Giver, Outlook, Sign, Slots, Turn, Wish};

@@ -37,6 +37,17 @@ impl Turn {
     }
 }
 
+/// What comes of waiting for a turn.
+#[derive(Debug)]
+pub enum Sign {
+    /// A turn.
+    Turn(Turn),
+    /// A turn may come in a moment: time to get ready.
+    Soon,
+    /// There will be none any more.
+    Never,
+}
+
 /// What is known about the wait for the next turn, for people to see.
 #[derive(Clone, Debug, Default)]
 pub struct Outlook(Arc<AtomicU64>);
@@ -70,6 +81,7 @@ enum Turns {
     Eternal(watch::Sender<bool>),
     Given {
         turns: mpsc::Receiver<Turn>,
+        soon: watch::Receiver<()>,
         wishes: mpsc::UnboundedSender<Wish>,
     },
 }
@@ -79,6 +91,8 @@ enum Turns {
 pub struct Giver {
     /// Turns go in here.
     pub turns: mpsc::Sender<Turn>,
+    /// Sent to when a turn may come in a moment.
+    pub soon: watch::Sender<()>,
     /// Wishes come out here; closed when the job is gone.
     pub wishes: mpsc::UnboundedReceiver<Wish>,
     /// What the job shows while it waits.
@@ -96,9 +110,10 @@ impl Slots {
         // One turn at a time: the next is not given before the last has ended.
         let (give, turns) = mpsc::channel(1);
         let (wishes, heard) = mpsc::unbounded_channel();
+        let (say_soon, soon) = watch::channel(());
         let outlook = Outlook::default();
-        let giver = Giver { turns: give, wishes: heard, outlook: outlook.clone() };
-        (Self { turns: Turns::Given { turns, wishes }, outlook }, giver)
+        let giver = Giver { turns: give, soon: say_soon, wishes: heard, outlook: outlook.clone() };
+        (Self { turns: Turns::Given { turns, soon, wishes }, outlook }, giver)
     }
 
     /// Whether turns are without end.
@@ -111,6 +126,25 @@ impl Slots {
         match &mut self.turns {
             Turns::Eternal(order) => Some(Turn::new(Slot::eternal(order.subscribe())).0),
             Turns::Given { turns, .. } => turns.recv().await,
+        }
+    }
+
+    /// The next turn, or a sign that it may come in a moment.
+    pub async fn sign(&mut self) -> Sign {
+        match &mut self.turns {
+            Turns::Eternal(_) => self.next().await.map_or(Sign::Never, Sign::Turn),
+            Turns::Given { turns, soon, .. } => tokio::select! {
+                biased;
+                turn = turns.recv() => turn.map_or(Sign::Never, Sign::Turn),
+                Ok(()) = soon.changed() => Sign::Soon,
+            },
+        }
+    }
+
+    /// Whatever sign was given until now is of no interest any more.
+    pub fn forget_signs(&mut self) {
+        if let Turns::Given { soon, .. } = &mut self.turns {
+            soon.mark_unchanged();
         }
     }
 
@@ -161,6 +195,20 @@ mod tests {
         giver.turns.send(turn).await.expect("the job is there");
         drop(slots);
         assert!(ended.await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_sign_comes_before_its_turn_once_and_an_old_one_not_at_all() {
+        let (mut slots, giver) = Slots::given();
+        giver.soon.send_replace(());
+        assert!(matches!(slots.sign().await, Sign::Soon));
+        giver.soon.send_replace(());
+        slots.forget_signs();
+        let (_order, stop) = watch::channel(false);
+        giver.turns.send(Turn::new(Slot::eternal(stop)).0).await.expect("the job is there");
+        assert!(matches!(slots.sign().await, Sign::Turn(_)));
+        drop(giver);
+        assert!(matches!(slots.sign().await, Sign::Never));
     }
 
     #[tokio::test]

@@ -348,7 +348,7 @@ impl Node {
         self.sequence
     }
 
-    fn is_working(&self) -> bool {
+    pub(super) fn is_working(&self) -> bool {
         self.agent.has_work()
     }
 

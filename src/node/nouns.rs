@@ -166,6 +166,11 @@ pub enum Event {
         /// Until when at most.
         until: Time,
     },
+    /// Another member has offered us a token and we have said yes: a slot may begin in a moment, or not.
+    Expecting {
+        /// Which token.
+        token: TokenId,
+    },
     /// The jobs must end their pull now, and say [`Command::SlotStopped`] when no byte is read any more.
     StopSlot,
     /// Something at the agent.

@@ -118,6 +118,11 @@ impl Node {
     fn on_handoff(&mut self, output: handoff::Output, now: Time) {
         match output {
             handoff::Output::Send { to, token, session, message, with_certificate } => {
+                if let handoff::Message::Ack(_) = message
+                    && self.is_working()
+                {
+                    self.outbox.tell(Event::Expecting { token });
+                }
                 self.send_handoff(to, token, session, message, with_certificate);
             }
             handoff::Output::StopSlot { token } => self.stop_pull(token),

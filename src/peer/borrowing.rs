@@ -4,7 +4,7 @@
 //! has to say goes into short requests of its own. If either process dies, the open request breaks, and the turn ends.
 //!
 //! ```text
-//!   POST /v1/borrow                         <- {"borrower":"…"}   {"turn":{…}}   {"stop":{}}   {"outlook":{…}}
+//!   POST /v1/borrow                         <- {"borrower":"…"}  {"soon":{}}  {"turn":{…}}  {"stop":{}}  {"outlook":{…}}
 //!   POST /v1/borrow/{borrower}/work/true    there is something to pull
 //!   POST /v1/borrow/{borrower}/cool/300     the source asks to be left alone
 //!   POST /v1/borrow/{borrower}/ended        not one more byte is read in this turn
@@ -29,7 +29,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::base::Time;
 use crate::driver::{BootClock, random_bytes};
 use crate::fetch::Slot;
-use crate::jobs::{Giver, Outlook, Slots, Turn, Wish};
+use crate::jobs::{Giver, Outlook, Sign, Slots, Turn, Wish};
 
 use super::control::{Client, ControlError};
 use super::lending::Lending;
@@ -43,6 +43,8 @@ const OUTLOOK_EVERY: Duration = Duration::from_secs(1);
 enum Line {
     /// By which name to speak to the member.
     Borrower(String),
+    /// A turn may come in a moment.
+    Soon {},
     /// A turn, until then on the machine's boot-time clock, at no more than this rate.
     Turn { until_ns: i64, rate_bytes_per_sec: Option<u64> },
     /// The turn is over.
@@ -153,12 +155,15 @@ impl Loan {
                 }
             } else {
                 tokio::select! {
-                    turn = self.slots.next() => {
-                        let turn = turn?;
-                        let line = line_of(&turn.slot);
-                        self.turn = Some((turn, false));
-                        return Some(line);
-                    }
+                    sign = self.slots.sign() => match sign {
+                        Sign::Turn(turn) => {
+                            let line = line_of(&turn.slot);
+                            self.turn = Some((turn, false));
+                            return Some(line);
+                        }
+                        Sign::Soon => return Some(Line::Soon {}),
+                        Sign::Never => return None,
+                    },
                     word = self.said.recv() => self.on_word(&word?),
                     () = tokio::time::sleep(OUTLOOK_EVERY) => if let Some(wait) = self.slots.expected_wait() {
                         return Some(Line::Outlook { wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX) });
@@ -215,7 +220,7 @@ struct Borrowed {
 impl Borrowed {
     /// Translates lines into turns and wishes into requests, until one of the two ends.
     async fn run<R: AsyncRead + Unpin + Send + 'static>(self, mut lines: BufReader<R>, giver: Giver) {
-        let Giver { turns, mut wishes, outlook } = giver;
+        let Giver { turns, soon, mut wishes, outlook } = giver;
         let (heard, mut hearing) = mpsc::channel(16);
         // Reading a line cannot be given up in the middle, so somebody else does it.
         let reader = tokio::spawn(async move {
@@ -246,6 +251,7 @@ impl Borrowed {
                         // If the job is gone, its wishes end too.
                         let _ = turns.send(turn).await;
                     }
+                    Some(Line::Soon {}) => drop(soon.send_replace(())),
                     Some(Line::Stop {}) => if let Some((order, _)) = &out {
                         order.send_replace(true);
                     },
@@ -286,6 +292,7 @@ mod tests {
     fn every_line_reads_back() {
         for line in [
             Line::Borrower("ab".into()),
+            Line::Soon {},
             Line::Turn { until_ns: 7, rate_bytes_per_sec: Some(3) },
             Line::Stop {},
             Line::Outlook { wait_ms: 9 },

@@ -79,6 +79,7 @@ pub(super) fn spawn(handle: Handle) -> (Lending, JoinHandle<()>) {
 struct Borrower {
     id: u64,
     turns: mpsc::Sender<Turn>,
+    soon: watch::Sender<()>,
     outlook: Outlook,
     has_work: bool,
 }
@@ -127,6 +128,7 @@ impl Lender {
                 () = ended(&mut self.turn) => self.on_turn_ended().await?,
                 event = events.recv() => match event {
                     Ok((_, Event::SlotBegan { until, .. })) => self.on_slot_began(until).await?,
+                    Ok((_, Event::Expecting { .. })) => self.on_expecting(),
                     Ok((_, Event::StopSlot)) => self.on_stop().await?,
                     Ok((_, Event::CharterChanged { .. })) => self.read_charter().await?,
                     Ok(_) => {}
@@ -141,14 +143,14 @@ impl Lender {
     }
 
     fn on_newcomer(&mut self, giver: Giver) {
-        let Giver { turns, mut wishes, outlook } = giver;
+        let Giver { turns, soon, mut wishes, outlook } = giver;
         if self.borrowers.len() >= JOBS {
             // Its slots end at once.
             return;
         }
         let id = self.next_id;
         self.next_id += 1;
-        self.borrowers.push_back(Borrower { id, turns, outlook, has_work: false });
+        self.borrowers.push_back(Borrower { id, turns, soon, outlook, has_work: false });
         let tell = self.wishes.clone();
         tokio::spawn(async move {
             loop {
@@ -190,6 +192,13 @@ impl Lender {
             self.slot_stopped().await?;
         }
         Ok(())
+    }
+
+    /// Whoever would get the slot may get ready.
+    fn on_expecting(&self) {
+        if let Some(next) = self.borrowers.iter().find(|borrower| borrower.has_work) {
+            next.soon.send_replace(());
+        }
     }
 
     /// Gives the slot, or what is left of it, to the next job that has not had a part of it.

@@ -38,7 +38,8 @@ struct State {
 
 struct File {
     name: String,
-    bar: ProgressBar,
+    /// Only where somebody sees it: thousands of small files would spend their time drawing nothing.
+    bar: Option<ProgressBar>,
     /// The bar knows how much there is and how much was here before.
     is_placed: bool,
 }
@@ -52,7 +53,9 @@ impl Bars {
         let all = MultiProgress::with_draw_target(target);
         let total = all.add(ProgressBar::no_length());
         total.set_style(style("{msg}  {bytes} at {bytes_per_sec}, {elapsed}"));
-        total.enable_steady_tick(Duration::from_millis(250));
+        if show == Show::Bar {
+            total.enable_steady_tick(Duration::from_millis(250));
+        }
         let state = State {
             total,
             files: BTreeMap::new(),
@@ -93,6 +96,13 @@ impl Bars {
         }
     }
 
+    fn file_bar(&self, name: &str) -> ProgressBar {
+        let bar = self.all.insert_before(&self.state().total, ProgressBar::no_length());
+        bar.set_style(style("{prefix:28} {bytes:>11} at {bytes_per_sec}"));
+        bar.set_prefix(shortened(name));
+        bar
+    }
+
     fn on_file(&self, index: usize, event: &engine::Event) {
         let mut state = self.state();
         match event {
@@ -100,7 +110,9 @@ impl Bars {
             engine::Event::Bytes(bytes) => state.advance(index, *bytes),
             engine::Event::Restarted => {
                 if let Some(file) = state.files.get_mut(&index) {
-                    file.bar.set_position(0);
+                    if let Some(bar) = &file.bar {
+                        bar.set_position(0);
+                    }
                     let line = format!("{}: starts anew, the source has another version", file.name);
                     drop(state);
                     self.say(&line);
@@ -114,8 +126,10 @@ impl Bars {
         let mut state = self.state();
         state.done += 1;
         let name = state.files.remove(&index).map(|file| {
-            file.bar.finish_and_clear();
-            self.all.remove(&file.bar);
+            if let Some(bar) = file.bar {
+                bar.finish_and_clear();
+                self.all.remove(&bar);
+            }
             file.name
         });
         state.tell();
@@ -148,9 +162,7 @@ impl Watch for Bars {
         match event {
             Event::Began { index, address } => {
                 let name = address.file_name().map_or_else(|_| address.to_string(), |name| name.to_string());
-                let bar = self.all.insert_before(&self.state().total, ProgressBar::no_length());
-                bar.set_style(style("{prefix:28} {bytes:>11} at {bytes_per_sec}"));
-                bar.set_prefix(shortened(&name));
+                let bar = (self.show == Show::Bar).then(|| self.file_bar(&name));
                 self.state().files.insert(index, File { name, bar, is_placed: false });
             }
             Event::File { index, event } => self.on_file(index, &event),
@@ -173,23 +185,24 @@ impl State {
     /// The file is so long, and so much of it is here already.
     fn place(&mut self, index: usize, size: Option<u64>, have: u64) {
         let Some(file) = self.files.get_mut(&index) else { return };
+        let Some(bar) = &file.bar else { return };
         if let Some(size) = size {
-            file.bar.set_length(size);
-            file.bar.set_style(style(
+            bar.set_length(size);
+            bar.set_style(style(
                 "{prefix:28} {bar:20} {bytes:>11} of {total_bytes} at {bytes_per_sec}, {eta} to go",
             ));
         }
         if !std::mem::replace(&mut file.is_placed, true) {
-            file.bar.set_position(have);
-            file.bar.reset_eta();
+            bar.set_position(have);
+            bar.reset_eta();
         }
     }
 
     fn advance(&mut self, index: usize, bytes: u64) {
         self.bytes += bytes;
         self.total.set_position(self.bytes);
-        if let Some(file) = self.files.get(&index) {
-            file.bar.inc(bytes);
+        if let Some(bar) = self.files.get(&index).and_then(|file| file.bar.as_ref()) {
+            bar.inc(bytes);
         }
     }
 

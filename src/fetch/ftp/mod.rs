@@ -135,6 +135,13 @@ impl Connection for Ftp {
         }
     }
 
+    async fn warm(&mut self, address: &Address) {
+        // Whatever goes wrong does so again when it matters.
+        if let Ok((session, _)) = self.take(address).await {
+            self.put_back(session);
+        }
+    }
+
     async fn open(&mut self, ask: Ask<'_>) -> Result<Opened, Fault> {
         loop {
             let (mut session, waited) = self.take(ask.address).await?;

@@ -9,6 +9,7 @@ mod body;
 mod errors;
 mod guard;
 mod list;
+mod park;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,7 @@ use tokio::time::{Instant, timeout_at};
 use answers::{BeyondEnd, Wanted};
 use body::{Body, drain};
 use guard::Guard;
+use park::Park;
 
 use super::{Address, Ask, Connection, Cut, Fault, Listing, Login, Opened, Options, escape};
 
@@ -52,6 +54,9 @@ pub struct Http {
 struct Link {
     client: Client,
     guard: Guard,
+    park: Park,
+    /// Whether the client may have a connection: it does not say.
+    is_connected: bool,
 }
 
 /// An answer, and from where it came in the end.
@@ -85,11 +90,13 @@ impl Http {
     }
 
     /// Asks and follows redirects, all within the time for one answer.
-    async fn ask(&self, method: &Method, asked: &Address, headers: &HeaderMap) -> Result<Answer, Fault> {
+    async fn ask(&mut self, method: &Method, asked: &Address, headers: &HeaderMap) -> Result<Answer, Fault> {
         let deadline = Instant::now() + self.options.answer_within;
+        self.link.is_connected = true;
         let mut here = asked.clone();
         for _ in 0..=REDIRECTS {
             self.link.guard.goes_to(asked, &here).map_err(|no| Fault::Redirect(no.to_string()))?;
+            self.link.park.take(&here);
             let mut request =
                 self.link.client.request(method.clone(), here.url().clone()).headers(headers.clone());
             if let Some(login) = self.login(asked, &here)? {
@@ -219,6 +226,18 @@ impl Connection for Http {
         self.open_range(&ask).await
     }
 
+    async fn warm(&mut self, address: &Address) {
+        if self.link.is_connected || self.link.park.is_taken() {
+            return;
+        }
+        // A client of its own: it has no connection yet, so it must make one, and nothing is ever sent.
+        let Ok(client) = self.link.another_client(&self.options) else { return };
+        self.link.park.park(address);
+        let connecting = client.head(address.url().clone()).send();
+        // Whatever goes wrong does so again when it matters.
+        let _ = tokio::time::timeout(self.options.answer_within, connecting).await;
+    }
+
     async fn read(&mut self) -> Result<Option<Bytes>, Fault> {
         let Some(body) = &mut self.body else { return Err(Fault::Broken("nothing is open".into())) };
         let read = body.read().await;
@@ -230,7 +249,11 @@ impl Connection for Http {
 
     async fn cut(&mut self) -> Cut {
         match self.body.take() {
-            Some(body) => body.cut().await,
+            Some(body) => {
+                let cut = body.cut().await;
+                self.link.is_connected &= cut == Cut::Kept;
+                cut
+            }
             None => Cut::Kept,
         }
     }
@@ -246,35 +269,44 @@ impl Connection for Http {
 
 impl Link {
     fn new(options: &Options) -> Result<Self, Fault> {
-        let guard = Guard::default();
-        let mut tls = (*options.tls).clone();
-        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let mut headers = HeaderMap::new();
-        // Ranges of something compressed on the fly are ranges of nothing.
-        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
-        let mut builder = Client::builder()
-            .tls_backend_preconfigured(tls)
-            .dns_resolver(Arc::new(guard.clone()))
-            .redirect(Policy::none())
-            .referer(false)
-            .user_agent(options.user_agent())
-            .default_headers(headers)
-            .connect_timeout(options.answer_within)
-            .pool_max_idle_per_host(1)
-            .pool_idle_timeout(IDLE)
-            .http2_initial_stream_window_size(WINDOW_BYTES)
-            .http2_initial_connection_window_size(WINDOW_BYTES)
-            .http2_max_frame_size(FRAME_BYTES)
-            .http2_max_header_list_size(u32::try_from(answers::HEADERS_LIMIT).unwrap_or(u32::MAX));
-        if let Some(proxy) = &options.proxy {
-            let proxy =
-                Proxy::all(proxy).map_err(|_| Fault::Unsupported("the proxy is no address".into()))?;
-            builder = builder.proxy(proxy.no_proxy(NoProxy::from_env()));
-        }
-        let client = builder.build().map_err(|error| Fault::Unsupported(escape(&error.to_string())))?;
-        Ok(Self { client, guard })
+        let (guard, park) = (Guard::default(), Park::default());
+        let client = client(options, &guard, &park)?;
+        Ok(Self { client, guard, park, is_connected: false })
     }
+
+    /// A client that has learnt the same and parks at the same place.
+    fn another_client(&self, options: &Options) -> Result<Client, Fault> {
+        client(options, &self.guard, &self.park)
+    }
+}
+
+fn client(options: &Options, guard: &Guard, park: &Park) -> Result<Client, Fault> {
+    let mut tls = (*options.tls).clone();
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let mut headers = HeaderMap::new();
+    // Ranges of something compressed on the fly are ranges of nothing.
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+    let mut builder = Client::builder()
+        .tls_backend_preconfigured(tls)
+        .dns_resolver(Arc::new(guard.clone()))
+        .connector_layer(park.clone())
+        .redirect(Policy::none())
+        .referer(false)
+        .user_agent(options.user_agent())
+        .default_headers(headers)
+        .connect_timeout(options.answer_within)
+        .pool_max_idle_per_host(1)
+        .pool_idle_timeout(IDLE)
+        .http2_initial_stream_window_size(WINDOW_BYTES)
+        .http2_initial_connection_window_size(WINDOW_BYTES)
+        .http2_max_frame_size(FRAME_BYTES)
+        .http2_max_header_list_size(u32::try_from(answers::HEADERS_LIMIT).unwrap_or(u32::MAX));
+    if let Some(proxy) = &options.proxy {
+        let proxy = Proxy::all(proxy).map_err(|_| Fault::Unsupported("the proxy is no address".into()))?;
+        builder = builder.proxy(proxy.no_proxy(NoProxy::from_env()));
+    }
+    builder.build().map_err(|error| Fault::Unsupported(escape(&error.to_string())))
 }
 
 fn is_redirect(status: StatusCode) -> bool {

@@ -121,6 +121,11 @@ impl Folder {
         }
     }
 
+    /// Whether somebody has removed it since: what is written into it now goes nowhere.
+    pub fn is_removed(&self) -> bool {
+        fs::fstat(&self.fd).is_ok_and(|stat| stat.st_nlink == 0)
+    }
+
     /// Where it is; for people.
     pub fn path(&self) -> &Path {
         &self.path

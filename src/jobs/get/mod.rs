@@ -13,7 +13,9 @@ mod sums;
 mod worker;
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,11 +25,11 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::base::Rng;
 use crate::fetch::limit::Limiter;
-use crate::fetch::sink::{Digest, Disk};
+use crate::fetch::sink::{Digest, Disk, Folder, SinkError};
 use crate::fetch::{Address, Fault, Name, Options};
 
 use super::backoff::Patience;
-use super::slots::{Slots, Turn};
+use super::slots::{Sign, Slots, Turn};
 
 pub use report::{Event, Fate, Totals, Watch};
 use worker::{TurnEnd, Worker};
@@ -98,6 +100,9 @@ struct Common<'a> {
     stop: watch::Receiver<bool>,
     watch: &'a dyn Watch,
     disk: Disk,
+    /// The folder that was last written to: most files go where the last one went, and files of one folder become
+    /// durable together.
+    folder: Mutex<Option<(PathBuf, Arc<Folder>)>>,
     queue: Mutex<VecDeque<(usize, Want)>>,
     fates: Mutex<Vec<Option<Fate>>>,
     totals: Mutex<Totals>,
@@ -108,8 +113,26 @@ impl Common<'_> {
         self.queue.lock().expect("nobody panics with the queue in hand").pop_front()
     }
 
+    fn next_address(&self) -> Option<Address> {
+        let queue = self.queue.lock().expect("nobody panics with the queue in hand");
+        queue.front().map(|(_, want)| want.address.clone())
+    }
+
     fn totals(&self) -> std::sync::MutexGuard<'_, Totals> {
         self.totals.lock().expect("nobody panics with the totals in hand")
+    }
+
+    fn folder(&self, path: &Path) -> Result<Arc<Folder>, SinkError> {
+        let mut last = self.folder.lock().expect("nobody panics with the folder in hand");
+        if let Some((known, folder)) = &*last
+            && known == path
+            && !folder.is_removed()
+        {
+            return Ok(Arc::clone(folder));
+        }
+        let folder = Arc::new(Folder::open(path, true)?);
+        *last = Some((path.to_owned(), Arc::clone(&folder)));
+        Ok(folder)
     }
 
     fn slot_limiter(&self) -> &Limiter {
@@ -159,6 +182,7 @@ pub async fn get(
         stop: stop.clone(),
         watch,
         disk: Disk::start(),
+        folder: Mutex::new(None),
         queue: Mutex::new(wants.into_iter().enumerate().collect()),
         fates: Mutex::new((0..count).map(|_| None).collect()),
         totals: Mutex::new(Totals::default()),
@@ -200,7 +224,7 @@ async fn run(common: &Common<'_>, workers: &mut [Worker], slots: &mut Slots) {
 }
 
 /// Waits for the next turn; `None` if there is none, or the user says stop. A connection that nobody uses is closed after
-/// its grace.
+/// its grace, and opened when a turn may come.
 async fn next_turn(common: &Common<'_>, workers: &mut [Worker], slots: &mut Slots) -> Option<Turn> {
     if common.is_stopped() {
         return None;
@@ -210,14 +234,53 @@ async fn next_turn(common: &Common<'_>, workers: &mut [Worker], slots: &mut Slot
     }
     let begun = Instant::now();
     common.watch.on(Event::Waiting { expected: slots.expected_wait() });
-    let turn = if let Ok(turn) = timeout(common.config.idle_grace, common.or_stop(slots.next())).await {
-        turn
-    } else {
-        join_all(workers.iter_mut().map(Worker::close)).await;
-        common.or_stop(slots.next()).await
-    };
+    let turn = common.or_stop(wait_for_turn(common, workers, slots)).await;
     common.totals().waited_s += begun.elapsed().as_secs_f64();
     turn.flatten()
+}
+
+async fn wait_for_turn(common: &Common<'_>, workers: &mut [Worker], slots: &mut Slots) -> Option<Turn> {
+    slots.forget_signs();
+    let mut is_open = true;
+    loop {
+        let grace = if is_open { common.config.idle_grace } else { Duration::MAX };
+        match timeout(grace, slots.sign()).await {
+            Ok(Sign::Turn(turn)) => return Some(turn),
+            Ok(Sign::Never) => return None,
+            Ok(Sign::Soon) => {
+                is_open = true;
+                if let ControlFlow::Break(turn) = warm_up(common, workers, slots).await {
+                    return turn;
+                }
+            }
+            Err(_) => {
+                is_open = false;
+                join_all(workers.iter_mut().map(Worker::close)).await;
+            }
+        }
+    }
+}
+
+/// Opens connections for a turn that may come in a moment. If it comes before they are open, it begins with that.
+async fn warm_up(
+    common: &Common<'_>,
+    workers: &mut [Worker],
+    slots: &mut Slots,
+) -> ControlFlow<Option<Turn>> {
+    let mut warming = pin!(join_all(workers.iter_mut().map(|worker| worker.warm(common))));
+    tokio::select! {
+        biased;
+        _ = &mut warming => ControlFlow::Continue(()),
+        turn = slots.next() => {
+            if let Some(turn) = &turn {
+                tokio::select! {
+                    _ = warming => {}
+                    () = turn.slot.over() => {}
+                }
+            }
+            ControlFlow::Break(turn)
+        }
+    }
 }
 
 /// Leaves the source alone for a while; the circle is told if it was the source's wish.

@@ -249,6 +249,15 @@ impl Worker {
         }
     }
 
+    /// Opens the connections that the next turn will begin with.
+    pub(super) async fn warm(&mut self, common: &Common<'_>) {
+        let current = self.current.as_ref().map(|current| current.want.address.clone());
+        let Some(address) = current.or_else(|| common.next_address()) else { return };
+        if let Ok(sources) = self.sources.of(&address) {
+            join_all(sources.iter_mut().map(|source| source.warm(&address))).await;
+        }
+    }
+
     /// Closes all connections.
     pub(super) async fn close(&mut self) {
         join_all(self.sources.by_origin.values_mut().flatten().map(Source::close)).await;
@@ -282,7 +291,7 @@ async fn prepare(
         }
         return Ok(Prepared::Place(Place::Stream(Box::new(stream))));
     };
-    let folder = Arc::new(Folder::open(folder, true)?);
+    let folder = common.folder(folder)?;
     if is_up_to_date(&folder, name, source, want).await? {
         return Ok(Prepared::Fate(Fate::UpToDate));
     }
