@@ -62,7 +62,7 @@ impl Backoff {
                 let ours = self.doubled(self.patience.refusal_wait, doublings);
                 ours.max(refusal.after.unwrap_or_default()).min(LONGEST_REFUSAL)
             }
-            Fault::Changed => Duration::ZERO,
+            // A file that changes all the time, too: it was begun anew at once, and several times.
             _ => self.doubled(self.patience.first_wait, doublings).min(LONGEST_WAIT),
         };
         Some(wait)
@@ -102,6 +102,14 @@ mod tests {
         let mut backoff = Backoff::new(Patience::default(), 1);
         assert_eq!(backoff.after(&Fault::NotFound("x".into())), None);
         assert_eq!(backoff.after(&Fault::Login("x".into())), None);
+    }
+
+    #[test]
+    fn a_file_that_changes_all_the_time_is_waited_for_longer_and_longer() {
+        let mut backoff = Backoff::new(Patience { retries: 3, ..Patience::default() }, 1);
+        let waits: Vec<_> = (0..3).map(|_| backoff.after(&Fault::Changed).expect("try again")).collect();
+        assert!(waits[0] >= Duration::from_secs(1) && waits.windows(2).all(|pair| pair[0] < pair[1]), "{waits:?}");
+        assert_eq!(backoff.after(&Fault::Changed), None);
     }
 
     #[test]
