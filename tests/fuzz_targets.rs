@@ -258,8 +258,13 @@ fn lists_of_digests_are_read_or_skipped() {
 
 #[test]
 fn timetables_change_in_the_future() {
-    let samples =
-        ["off", "2M", "08:00,512k 12:00,off", "TZ=Europe/Rome Mon-08:00,512k Fri-21:00,off", "TZ=UTC 00:00,1"];
+    let samples = [
+        "off",
+        "2M",
+        "08:00,512k 12:00,off",
+        "TZ=Europe/Rome Mon-08:00,512k Fri-21:00,off",
+        "TZ=UTC 00:00,1",
+    ];
     holds(targets::sources::timetable, texts(&samples), 500);
 }
 
@@ -276,5 +281,9 @@ fn addresses_are_read_as_written() {
 
 #[test]
 fn names_are_one_component_on_every_machine() {
-    holds(targets::sources::name, texts(&["a.dat", "..", "COM\u{b9}.txt", "a/b", "x ", "\u{202e}x", ".hidden"]), 2_000);
+    holds(
+        targets::sources::name,
+        texts(&["a.dat", "..", "COM\u{b9}.txt", "a/b", "x ", "\u{202e}x", ".hidden"]),
+        2_000,
+    );
 }

@@ -103,7 +103,11 @@ fn several_files_go_into_a_folder_that_is_made() {
     for name in ["a", "b", "c", "d"] {
         web.put(name, name.repeat(1_000).as_bytes(), 100);
     }
-    fs::write(desk.path("list"), format!("# remarks and blanks\n\n{}\n  {}\n", url(&web, "b"), url(&web, "c"))).unwrap();
+    fs::write(
+        desk.path("list"),
+        format!("# remarks and blanks\n\n{}\n  {}\n", url(&web, "b"), url(&web, "c")),
+    )
+    .unwrap();
     desk.pulls(&[&url(&web, "a"), &url(&web, "a"), "-i", "list", "-o", "replicas/deep/"]);
     assert_eq!(desk.files(), ["list", "replicas/deep/a", "replicas/deep/b", "replicas/deep/c"]);
     assert_eq!(desk.read("replicas/deep/c"), "c".repeat(1_000).as_bytes());
@@ -122,7 +126,8 @@ fn many_small_files_come_over_several_connections() {
         web.put(name, name.repeat(100).as_bytes(), 100);
     }
     let urls: Vec<String> = names.iter().map(|name| url(&web, name)).collect();
-    let args: Vec<&str> = urls.iter().map(String::as_str).chain(["--connections", "4", "-o", "all/"]).collect();
+    let args: Vec<&str> =
+        urls.iter().map(String::as_str).chain(["--connections", "4", "-o", "all/"]).collect();
     desk.pulls(&args);
     for name in &names {
         assert_eq!(desk.read(&format!("all/{name}")), name.repeat(100).as_bytes());
@@ -149,8 +154,12 @@ fn output_is_a_file_a_folder_or_standard_output() {
 fn who_has_read_enough_of_standard_output_is_no_error() {
     let (web, desk) = (Web::start(Kind::Nginx), Desk::new());
     web.put("f", &noise(4, 20 * MIB), 100);
-    let mut child =
-        desk.command(&[&url(&web, "f"), "-o", "-"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = desk
+        .command(&[&url(&web, "f"), "-o", "-"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut some = [0; 1_000];
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut some).unwrap();
     drop(child.stdout.take());
@@ -505,7 +514,8 @@ fn passwords_come_from_files_and_commands_and_are_never_shown() {
     web.put("private/f", b"not for everybody", 1_000);
     let (address, host) = (url(&web, "private/f"), "127.0.0.1");
     let password = desk.private("password", &format!("{}\n", web::PASSWORD));
-    let netrc = desk.private("my-netrc", &format!("machine {host} login {} password {}\n", web::USER, web::PASSWORD));
+    let netrc =
+        desk.private("my-netrc", &format!("machine {host} login {} password {}\n", web::USER, web::PASSWORD));
     let wrong = desk.private("wrong", "someth1ng-else\n");
     let in_url = address.replace("://", &format!("://{}:{}@", web::USER, web::PASSWORD));
     let (password, netrc, wrong) =
@@ -519,7 +529,8 @@ fn passwords_come_from_files_and_commands_and_are_never_shown() {
     ];
     for (number, way) in ways.into_iter().enumerate() {
         let name = number.to_string();
-        let args: Vec<&str> = way.iter().copied().chain(["-vv", "--json", "--progress", "json", "-o", &name]).collect();
+        let args: Vec<&str> =
+            way.iter().copied().chain(["-vv", "--json", "--progress", "json", "-o", &name]).collect();
         let output = desk.get(&args);
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8(said).unwrap();
@@ -565,7 +576,8 @@ fn a_full_disk_is_exit_code_14_and_the_other_files_come() {
     web.put("small", b"fits", 1_000);
     fs::create_dir(desk.path("disk")).unwrap();
     let place = desk.path("disk");
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"]).arg(&place).status().unwrap();
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"]).arg(&place).status().unwrap();
     assert!(mounted.success());
     let alone = desk.get(&[&url(&web, "large"), "-o", "disk/"]);
     let both = desk.get(&[&url(&web, "large"), &url(&web, "small"), "-o", "disk/"]);

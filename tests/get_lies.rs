@@ -20,14 +20,17 @@ use lying_http::{Liar, Step, answer};
 /// Runs a get beside the servers, which need their threads.
 async fn get(desk: &Arc<Desk>, args: &[&str]) -> Output {
     let (desk, args) = (Arc::clone(desk), args.iter().map(ToString::to_string).collect::<Vec<_>>());
-    tokio::task::spawn_blocking(move || desk.get(&args.iter().map(String::as_str).collect::<Vec<_>>())).await.unwrap()
+    tokio::task::spawn_blocking(move || desk.get(&args.iter().map(String::as_str).collect::<Vec<_>>()))
+        .await
+        .unwrap()
 }
 
 /// What was said, if not one byte of it could move a cursor.
 fn harmless(output: &Output) -> String {
     for text in [&output.stdout, &output.stderr] {
         let text = String::from_utf8(text.clone()).unwrap();
-        let bad = text.chars().find(|c| c.is_control() && *c != '\n' || ('\u{202a}'..='\u{202e}').contains(c));
+        let bad =
+            text.chars().find(|c| c.is_control() && *c != '\n' || ('\u{202a}'..='\u{202e}').contains(c));
         assert_eq!(bad, None, "{text:?}");
     }
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -82,7 +85,11 @@ async fn an_answer_that_breaks_is_continued_and_a_new_version_in_the_middle_begi
     let (first, second) = (old.clone(), new.clone());
     let liar = Liar::start(move |number, head| match number {
         0 => vec![
-            answer("200 OK", &["Content-Length: 100000", "ETag: \"old\"", "Accept-Ranges: bytes"], &first[..60_000]),
+            answer(
+                "200 OK",
+                &["Content-Length: 100000", "ETag: \"old\"", "Accept-Ranges: bytes"],
+                &first[..60_000],
+            ),
             Step::Reset,
         ],
         _ if head.contains("If-Range: \"old\"") || head.contains("if-range: \"old\"") => {
@@ -126,10 +133,23 @@ async fn a_server_chooses_no_name_and_no_other_host() {
     let liar = Liar::always(vec![named, Step::Close]).await;
     assert!(get(&desk, &[&liar.address("f").to_string()]).await.status.success());
     assert_eq!(desk.files(), ["f"]);
-    let third = Liar::always(vec![answer("200 OK", &["Content-Length: 1"], b"x")]).await;
-    let away = format!("Location: http://{}/x", third.at);
+    // Another host may be where the file is, but it never learns who we are.
+    let third = Liar::always(vec![answer("200 OK", &["Content-Length: 1"], b"x"), Step::Close]).await;
+    let away = format!("Location: http://localhost:{}/x", third.at.port());
     let liar = Liar::always(vec![answer("302 Found", &[&away, "Content-Length: 0"], b"")]).await;
-    let output = get(&desk, &[&liar.address("g").to_string()]).await;
-    assert_eq!(output.status.code(), Some(7), "{}", harmless(&output));
-    assert!(third.heard().is_empty());
+    let password = desk.private("password", "secret\n");
+    let login = ["--user", "ada", "--password-file", password.to_str().unwrap()];
+    let address = liar.address("g").to_string();
+    let output = get(&desk, &[&login[..], &[&address]].concat()).await;
+    assert!(output.status.success(), "{}", harmless(&output));
+    assert_eq!(desk.files(), ["f", "g"], "the name is that of the address that was asked for");
+    let is_told =
+        |heard: &[String]| heard.iter().any(|head| head.to_ascii_lowercase().contains("authorization"));
+    assert!(is_told(&liar.heard()) && !is_told(&third.heard()), "{:?}", third.heard());
+    for elsewhere in ["ftp://127.0.0.1/x", "file:///etc/passwd", "https://127.0.0.1/x"] {
+        let away = format!("Location: {elsewhere}");
+        let liar = Liar::always(vec![answer("302 Found", &[&away, "Content-Length: 0"], b"")]).await;
+        let output = get(&desk, &[&liar.address("h").to_string()]).await;
+        assert_eq!(output.status.code(), Some(7), "{elsewhere}: {}", harmless(&output));
+    }
 }

@@ -373,7 +373,9 @@ mod tests {
 
     #[test]
     fn a_password_in_something_that_is_no_address_is_not_shown() {
-        for text in ["http://ada:secret@[bad/x", "ada:secret@host", "http://ada:secret@/x", "ftp://a:secret@b:99999/"] {
+        for text in
+            ["http://ada:secret@[bad/x", "ada:secret@host", "http://ada:secret@/x", "ftp://a:secret@b:99999/"]
+        {
             let error = Address::parse(text).map(|_| ()).expect_err(text);
             assert!(!error.to_string().contains("secret"), "{error}");
         }

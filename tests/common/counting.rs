@@ -119,7 +119,8 @@ impl Inner {
     }
 
     fn answer(&self, mut stream: &TcpStream, method: &str, range: Option<&str>) -> std::io::Result<()> {
-        let refuse = self.refusals.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let refuse =
+            self.refusals.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         if refuse.is_ok() {
             return stream.write_all(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
         }

@@ -173,6 +173,11 @@ impl Running {
         panic!("no {event}: {:?}", self.heard);
     }
 
+    /// Forgets what has happened so far.
+    pub(crate) fn forget(&mut self) {
+        self.heard.extend(self.lines.try_iter());
+    }
+
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();

@@ -9,6 +9,8 @@ mod exit;
 mod options;
 #[path = "../../src/cli/settings.rs"]
 mod settings;
+#[path = "../../src/cli/transfer.rs"]
+mod transfer;
 
 /// As the sources expect it.
 mod simulate {

@@ -78,9 +78,10 @@ pub(crate) fn sums(data: &[u8]) {
     for hint in [None, Some(Algorithm::Sha256), Some(Algorithm::Md5)] {
         let sums = Sums::parse(data, hint);
         assert!(sums.len() <= data.len(), "more files than bytes");
-        let digest = sums.digest_of("file").or_else(|| sums.digest_of_only("file"));
-        if let (Some(digest), Some(hint)) = (digest, hint) {
-            assert_eq!(digest.algorithm(), hint);
+        if let Some(digest) = sums.digest_of("file").or_else(|| sums.digest_of_only("file")) {
+            let (digest, text) = (digest.to_string(), String::from_utf8_lossy(data).to_ascii_lowercase());
+            let (_, hex) = digest.split_once(':').expect("its kind is in front");
+            assert!(text.contains(hex), "{hex} is nowhere in it");
         }
     }
 }

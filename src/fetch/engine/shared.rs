@@ -85,7 +85,10 @@ impl<'a, S: Store> Shared<'a, S> {
     }
 
     /// Several connections need to know beforehand which version they pull, and that it can be pulled in pieces.
-    pub(super) async fn agree_on_version<C: Connection>(&self, connection: &mut C) -> Result<bool, PullError> {
+    pub(super) async fn agree_on_version<C: Connection>(
+        &self,
+        connection: &mut C,
+    ) -> Result<bool, PullError> {
         let probed = tokio::select! {
             biased;
             () = self.with.slot.over() => return Ok(false),

