@@ -125,6 +125,10 @@ fn units() -> Vec<Vec<u8>> {
         .into()
 }
 
+fn texts(samples: &[&str]) -> Vec<Vec<u8>> {
+    samples.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
 /// Any bytes, or a sample with up to four bytes changed and perhaps cut off.
 fn input(samples: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let some = vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
@@ -200,4 +204,86 @@ fn a_network_that_does_what_it_likes_never_doubles_a_token() {
 #[test]
 fn a_node_survives_members_that_lie() {
     holds(targets::node::run, vec![(0..=255).collect(), vec![7; 500]], 200);
+}
+
+#[test]
+fn folders_by_mlsd_are_what_they_say_or_refused() {
+    let samples = [
+        "type=file;size=7;modify=20240229120000; a.dat\r\ntype=dir;modify=20240101000000.5; d\r\ntype=cdir; .\r\n",
+        "Type=OS.unix=slink:/etc/passwd;Size=1; x\r\ntype=file;size=99999999999999999999; y\r\n",
+    ];
+    holds(targets::sources::mlsd_listing, texts(&samples), 2_000);
+}
+
+#[test]
+fn folders_by_list_are_what_they_say_or_refused() {
+    let samples = [
+        "total 8\r\n-rw-r--r--   1 ftp ftp      1234 Feb 29 12:00 a b.dat\r\ndrwxr-xr-x 2 0 0 4096 Jan  1  2020 d\r\n",
+        "02-29-24  12:00PM       <DIR>          d\r\n02-29-2024  01:00AM             1234 a.dat\r\n",
+        "lrwxrwxrwx 1 0 0 4 Jan 1 2020 link -> /etc\r\n-rw-r--r-- 1 0 0 1 Jan 1 2020 ../x\r\n",
+    ];
+    holds(targets::sources::list_listing, texts(&samples), 2_000);
+}
+
+#[test]
+fn folders_by_index_pages_are_what_they_say_or_refused() {
+    let samples = [
+        "<html><h1>Index of /data/</h1><pre><a href=\"../\">../</a>\n<a href=\"a%20b.dat\">a b.dat</a> 29-Feb-2024 12:00  123\n</pre>",
+        "<table><tr><td><a href='/data/d/'>d/</a></td><td>2024-02-29 12:00</td><td>1.2K</td></tr></table>",
+        "<a href=\"%2e%2e%2fx\">x</a><a href=\"//evil.example/y\">y</a><a href='?C=N;O=D'>Name</a><a href=javascript:x>",
+    ];
+    holds(targets::sources::html_listing, texts(&samples), 2_000);
+}
+
+#[test]
+fn folders_in_json_are_what_they_say_or_refused() {
+    let samples = [
+        r#"[{"name":"a.dat","type":"file","mtime":"Thu, 29 Feb 2024 12:00:00 GMT","size":7},{"name":"d","type":"directory"}]"#,
+        r#"[{"name":"../x","type":"file","size":-1},{"name":"A","type":"file"},{"name":"a","type":"file"}]"#,
+    ];
+    holds(targets::sources::json_listing, texts(&samples), 2_000);
+}
+
+#[test]
+fn lists_of_digests_are_read_or_skipped() {
+    let zeros = "0".repeat(64);
+    let samples = [
+        format!("{zeros}  file\n{zeros} *other\n# remark\nSHA256 (file) = {zeros}\n"),
+        format!("{}  file\n", "a".repeat(32)),
+        zeros,
+    ];
+    let samples: Vec<&str> = samples.iter().map(String::as_str).collect();
+    holds(targets::sources::sums, texts(&samples), 2_000);
+}
+
+#[test]
+fn timetables_change_in_the_future() {
+    let samples = [
+        "off",
+        "2M",
+        "08:00,512k 12:00,off",
+        "TZ=Europe/Rome Mon-08:00,512k Fri-21:00,off",
+        "TZ=UTC 00:00,1",
+    ];
+    holds(targets::sources::timetable, texts(&samples), 500);
+}
+
+#[test]
+fn addresses_are_read_as_written() {
+    let samples = [
+        "https://ada:a-long-secret@example.org:8443/a%20b/c.dat?x=1#y",
+        "ftp://[2001:db8::1]/pub/%2e%2e/x",
+        "ftps://example.org/a/../b/./c",
+        "http://EXAMPLE.org./%ff%00",
+    ];
+    holds(targets::sources::address, texts(&samples), 2_000);
+}
+
+#[test]
+fn names_are_one_component_on_every_machine() {
+    holds(
+        targets::sources::name,
+        texts(&["a.dat", "..", "COM\u{b9}.txt", "a/b", "x ", "\u{202e}x", ".hidden"]),
+        2_000,
+    );
 }

@@ -95,7 +95,7 @@ impl Address {
         if text.len() > LONGEST {
             return Err(AddressError::TooLong);
         }
-        let url = Url::parse(text.trim()).map_err(|_| AddressError::NotAUrl(escape(text)))?;
+        let url = Url::parse(text.trim()).map_err(|_| AddressError::NotAUrl(escape(&without_login(text))))?;
         Self::from_url(url)
     }
 
@@ -109,7 +109,7 @@ impl Address {
             other => return Err(AddressError::Scheme(escape(other))),
         };
         if url.host_str().is_none_or(str::is_empty) {
-            return Err(AddressError::NoHost(escape(url.as_str())));
+            return Err(AddressError::NoHost(escape(&without_login(url.as_str()))));
         }
         let user_info = take_user_info(&mut url);
         url.set_fragment(None);
@@ -265,6 +265,14 @@ impl fmt::Debug for Address {
     }
 }
 
+/// What can be shown of something that is no address: it may have a password in it all the same.
+fn without_login(text: &str) -> String {
+    match text.rsplit_once('@') {
+        Some((_, rest)) => format!("…@{rest}"),
+        None => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -357,6 +365,16 @@ mod tests {
             if let Ok((address, _)) = Address::parse(&format!("https://example.org/{path}")) {
                 prop_assert_eq!(Address::parse(&address.to_string()).expect("reads back").0, address);
             }
+        }
+    }
+
+    #[test]
+    fn a_password_in_something_that_is_no_address_is_not_shown() {
+        for text in
+            ["http://ada:secret@[bad/x", "ada:secret@host", "http://ada:secret@/x", "ftp://a:secret@b:99999/"]
+        {
+            let error = Address::parse(text).map(|_| ()).expect_err(text);
+            assert!(!error.to_string().contains("secret"), "{error}");
         }
     }
 }

@@ -63,6 +63,11 @@ impl Slot {
         self.rate_bytes_per_sec
     }
 
+    /// Whether there is an end in sight.
+    pub fn is_limited(&self) -> bool {
+        self.ends.is_some()
+    }
+
     /// How much time is left; `None` if there is no end in sight.
     pub fn left(&self) -> Option<Duration> {
         if self.is_stopped() {

@@ -62,7 +62,7 @@ impl Backoff {
                 let ours = self.doubled(self.patience.refusal_wait, doublings);
                 ours.max(refusal.after.unwrap_or_default()).min(LONGEST_REFUSAL)
             }
-            Fault::Changed => Duration::ZERO,
+            // A file that changes all the time, too: it was begun anew at once, and several times.
             _ => self.doubled(self.patience.first_wait, doublings).min(LONGEST_WAIT),
         };
         Some(wait)
@@ -105,6 +105,17 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_changes_all_the_time_is_waited_for_longer_and_longer() {
+        let mut backoff = Backoff::new(Patience { retries: 3, ..Patience::default() }, 1);
+        let waits: Vec<_> = (0..3).map(|_| backoff.after(&Fault::Changed).expect("try again")).collect();
+        assert!(
+            waits[0] >= Duration::from_secs(1) && waits.windows(2).all(|pair| pair[0] < pair[1]),
+            "{waits:?}"
+        );
+        assert_eq!(backoff.after(&Fault::Changed), None);
+    }
+
+    #[test]
     fn patience_ends_and_begins_anew_with_progress() {
         let mut backoff = Backoff::new(Patience { retries: 2, ..Patience::default() }, 1);
         let broken = Fault::Broken("reset".into());
@@ -117,7 +128,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_wait_is_longer_than_the_longest(seed: u64, secs in 0u64..u64::MAX / 2, tries in 0u32..60) {
-            let patience = Patience { retries: 100, ..Patience::default() };
+            let patience = Patience { retries: 200, ..Patience::default() };
             let mut backoff = Backoff::new(patience, seed);
             for _ in 0..tries {
                 let wait = backoff.after(&refused(Some(Duration::from_secs(secs))));

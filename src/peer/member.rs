@@ -343,10 +343,11 @@ impl Member {
     }
 
     async fn leave(&mut self) {
+        // Before the order, or its answer could be missed.
+        let mut events = self.handle.events();
         if self.handle.command(Command::Leave).await.is_err() {
             return;
         }
-        let mut events = self.handle.events();
         let left = async {
             loop {
                 match events.recv().await {

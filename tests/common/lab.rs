@@ -86,10 +86,16 @@ impl Lab {
         self.address.map(|address| vec!["--address".to_owned(), address.to_string()]).unwrap_or_default()
     }
 
+    /// Runs, and uses every slot to its end.
     pub(crate) fn run(&mut self) {
+        self.run_with(&["--hold"]);
+    }
+
+    /// Runs.
+    pub(crate) fn run_with(&mut self, flags: &[&str]) {
         let log = fs::OpenOptions::new().create(true).append(true).open(&self.log).unwrap();
-        let mut command = self.stroll(&["run", "--hold", "-v"]);
-        command.args(self.address_flag());
+        let mut command = self.stroll(&["run", "-v"]);
+        command.args(flags).args(self.address_flag());
         self.process = Some(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
         self.wait_until("runs", |lab| lab.status().is_some());
     }
@@ -158,17 +164,22 @@ pub(crate) fn circle(folder: &Path, count: usize, constants: &[&str]) -> Vec<Lab
 /// The first of these labs founds a circle, the others join it; all run.
 pub(crate) fn circle_of(mut labs: Vec<Lab>, constants: &[&str]) -> Vec<Lab> {
     let Some((founder, others)) = labs.split_first_mut() else { return labs };
-    let (listen, address) = (founder.listen(), founder.address_flag());
-    let mut create =
-        vec!["circle", "create", "virgo", "--source", "ftp://127.0.0.1/stream/", "--listen", &listen];
-    create.extend(address.iter().map(String::as_str).chain(constants.iter().copied()));
-    founder.succeeds(&create);
+    found(founder, "ftp://127.0.0.1/stream/", constants);
     founder.run();
     for lab in others {
         join(founder, lab);
         lab.run();
     }
     labs
+}
+
+/// Founds a circle around this source.
+#[track_caller]
+pub(crate) fn found(founder: &Lab, source: &str, constants: &[&str]) {
+    let (listen, address) = (founder.listen(), founder.address_flag());
+    let mut create = vec!["circle", "create", "virgo", "--source", source, "--listen", &listen];
+    create.extend(address.iter().map(String::as_str).chain(constants.iter().copied()));
+    founder.succeeds(&create);
 }
 
 #[track_caller]

@@ -125,6 +125,19 @@ impl Web {
         fs::rename(&new, &place).expect("in place");
     }
 
+    /// What nginx was asked for: method, path, status, bytes of the body, range, `|`, user agent. An answer is there when
+    /// it has ended.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        assert_eq!(self.kind, Kind::Nginx, "only nginx keeps such a log");
+        let log = fs::read_to_string(self.folder.path().join("access.log")).unwrap_or_default();
+        log.lines().map(str::to_owned).collect()
+    }
+
+    /// The certificate of its TLS side.
+    pub(crate) fn certificate(&self) -> PathBuf {
+        self.folder.path().join("cert.pem")
+    }
+
     pub(crate) fn remove(&self, path: &str) {
         fs::remove_file(self.folder.path().join("www").join(path)).expect("removed");
     }
@@ -206,7 +219,8 @@ fn nginx(folder: &Path, port: u16, tls_port: u16) -> String {
         "daemon off; master_process off; pid {at}/pid; error_log {at}/error.log;
          events {{ worker_connections 64; }}
          http {{
-           access_log off; {temporary}
+           log_format told '$request_method $uri $status $body_bytes_sent $http_range|$http_user_agent';
+           access_log {at}/access.log told; {temporary}
            limit_conn_zone $server_name zone=one:1m;
            server {{ listen 127.0.0.1:{port}; server_name plain; {places} }}
            server {{ listen 127.0.0.1:{tls_port} ssl http2; server_name localhost;

@@ -15,4 +15,5 @@ pub(crate) mod request;
 pub(crate) mod sealed;
 pub(crate) mod settings;
 pub(crate) mod source;
+pub(crate) mod sources;
 pub(crate) mod units;

@@ -135,7 +135,16 @@ impl Bars {
         state.tell();
         drop(state);
         if let (Fate::Failed(error), Some(name)) = (fate, name) {
-            self.say(&format!("{name}: {}", chain(error)));
+            self.complain(&format!("{name}: {}", chain(error)));
+        }
+    }
+
+    /// Says what is wrong with one of several files, however quiet we are; of a single one the end will tell.
+    fn complain(&self, line: &str) {
+        match self.show {
+            _ if self.state().wanted == 1 => {}
+            Show::Nothing => eprintln!("{line}"),
+            Show::Bar | Show::Line | Show::Json => self.say(line),
         }
     }
 

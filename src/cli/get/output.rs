@@ -98,6 +98,11 @@ impl Place {
         Ok(match self {
             Self::Stdout => To::Stdout,
             Self::File { folder, name } => To::File { folder: folder.clone(), name: name.clone() },
+            Self::Folder(_) if address.is_folder() => {
+                return Err(UsageError(format!(
+                    "{address}: ends like a folder; if you want its page, say with --output what to call it"
+                )));
+            }
             Self::Folder(folder) => {
                 let name = address.file_name().map_err(|why| {
                     UsageError(format!(

@@ -46,6 +46,9 @@ impl Folder {
     /// Opens a folder that the user named; makes it, and those above it, if asked to.
     pub fn open(path: &Path, create: bool) -> Result<Self, SinkError> {
         let is_new = create && !path.is_dir();
+        if is_new && path.exists() {
+            return Err(SinkError::NotAFolder { path: path.to_owned(), link: false });
+        }
         if is_new {
             std::fs::create_dir_all(path)
                 .map_err(|error| SinkError::from_io(path, "make the folder", &error))?;

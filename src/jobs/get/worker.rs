@@ -110,13 +110,14 @@ impl Worker {
             self.planner.slot_began(length, return_time);
         }
         loop {
-            if slot.is_over() {
-                return TurnEnd::SlotOver;
-            }
+            // First this: who has nothing left does not wait for another slot to find it out.
             if self.current.is_none() {
                 let Some((index, want)) = common.next_want() else { return TurnEnd::Drained };
                 common.watch.on(Event::Began { index, address: &want.address });
                 self.current = Some(Current { index, want, place: None });
+            }
+            if slot.is_over() {
+                return TurnEnd::SlotOver;
             }
             match self.pull_current(common, slot).await {
                 Ok(Step::Done) => self.current = None,
@@ -199,8 +200,11 @@ impl Worker {
                 engine::pull(one, &mut **stream, &mut self.planner, with).await
             }
         };
-        if common.totals().bytes > before {
-            self.was_answered = true;
+        // Bytes that were dropped again are no progress: a file may change for ever.
+        let is_dropped = matches!(outcome, Err(PullError::Source(Fault::Changed)));
+        let has_come = common.totals().bytes > before;
+        self.was_answered |= has_come;
+        if has_come && !is_dropped {
             self.backoff.progressed();
         }
         if outcome? == Outcome::SlotOver {

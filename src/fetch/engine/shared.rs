@@ -1,30 +1,18 @@
-//! The engine: pulls one file into its part, while the slot lasts.
-//!
-//! It knows nothing of tokens, retries or names. What it guarantees: no byte is read after the slot is over; bytes of two
-//! versions never meet in one part; every range is asked for so that it ends before the slot does.
-//!
-//! ```text
-//!   missing range ──> how much fits? ──> open ──> same version? ──> read, write, read, write … ──> next range
-//!                      (plan)                        │ no: the part starts anew
-//! ```
+//! What the connections to one file share, and the work of each: range after range. The engine makes one per attempt.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
-use futures_util::future::try_join_all;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
-use super::limit::Limiter;
-use super::plan::{Change, Planner};
-use super::sink::SinkError;
-use super::store::Store;
-use super::{Address, Ask, Connection, Cut, Fault, Opened, Sameness, Slot};
-
-/// A file that changes this often while it is pulled is not worth another try now.
-const RESTARTS: u32 = 3;
+use super::pace::Pace;
+use super::{Event, Outcome, Pull, PullError};
+use crate::fetch::plan::Planner;
+use crate::fetch::store::Store;
+use crate::fetch::{Ask, Connection, Fault, Opened, Sameness, Version};
 
 /// How much of the end is compared where the source's word is not enough.
 const TAIL: usize = 64 << 10;
@@ -38,126 +26,13 @@ const SEGMENT: u64 = 16 << 20;
 const CHECKPOINT_FIRST: Duration = Duration::from_millis(250);
 const CHECKPOINT_LONGEST: Duration = Duration::from_secs(5);
 
-/// Over how long the speed has to be too low: curl takes as long.
-const SLOW_FOR: Duration = Duration::from_secs(30);
-
-/// Why a pull ended without its file.
-#[derive(Debug, thiserror::Error)]
-pub enum PullError {
-    /// The source.
-    #[error(transparent)]
-    Source(#[from] Fault),
-    /// The disk.
-    #[error(transparent)]
-    Sink(#[from] SinkError),
-}
-
-/// How far a pull came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Every byte is in the part.
-    Complete,
-    /// The slot is over, or what is left of it is not worth a request.
-    SlotOver,
-}
-
-/// What happens during a pull, for people to see.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Event {
-    /// A range begins; the whole file is so long, as far as known, and so much of it is there.
-    Opened {
-        /// The file's size.
-        size: Option<u64>,
-        /// What was there before.
-        have: u64,
-    },
-    /// So many bytes came.
-    Bytes(u64),
-    /// The file has changed at the source, or the source cannot continue it: what was there is dropped.
-    Restarted,
-    /// The size of the ranges changes.
-    Chunk(Change),
-    /// A range was cut off at the slot's end.
-    WasCut(Cut),
-}
-
-/// Whoever wants to see what happens.
-pub trait Watch: Send + Sync {
-    /// Something happened.
-    fn on(&self, event: Event);
-}
-
-/// Nobody.
-impl Watch for () {
-    fn on(&self, _: Event) {}
-}
-
-/// What a pull needs besides connections and store.
-#[derive(Clone, Copy)]
-pub struct Pull<'a> {
-    /// Which file.
-    pub address: &'a Address,
-    /// Until when.
-    pub slot: &'a Slot,
-    /// How fast: each of these must agree.
-    pub limiters: &'a [Limiter],
-    /// Slower than this for too long is a fault; 0 for never.
-    pub min_speed: u64,
-    /// Who watches.
-    pub watch: &'a dyn Watch,
-}
-
-/// Pulls what is missing of a file, over all these connections, until it is complete or the slot is over.
-pub async fn pull<C: Connection, S: Store>(
-    connections: &mut [C],
-    store: &mut S,
-    planner: &mut Planner,
-    with: Pull<'_>,
-) -> Result<Outcome, PullError> {
-    let mut restarts = 0;
-    loop {
-        match attempt(connections, store, planner, with).await {
-            Err(PullError::Source(Fault::Changed)) if restarts < RESTARTS => {
-                restarts += 1;
-                store.restart().await?;
-                with.watch.on(Event::Restarted);
-            }
-            Ok(Outcome::Complete) => return Ok(Outcome::Complete),
-            // Whatever happened: what is here is worth keeping.
-            other => {
-                store.checkpoint();
-                return other;
-            }
-        }
-    }
-}
-
-async fn attempt<C: Connection, S: Store>(
-    connections: &mut [C],
-    store: &mut S,
-    planner: &mut Planner,
-    with: Pull<'_>,
-) -> Result<Outcome, PullError> {
-    let Some((first, others)) = connections.split_first_mut() else {
-        return Err(Fault::Unsupported("a pull without a connection".into()).into());
-    };
-    let mut shared = Shared::new(store, planner, with);
-    if others.is_empty() || !shared.agree_on_version(first).await? {
-        return shared.work(first).await;
-    }
-    shared.is_alone = false;
-    let workers = std::iter::once(first).chain(others).map(|connection| shared.work(connection));
-    let outcomes = try_join_all(workers).await?;
-    let all = outcomes.iter().all(|outcome| *outcome == Outcome::Complete);
-    Ok(if all { Outcome::Complete } else { Outcome::SlotOver })
-}
-
 /// What the connections to one file share.
-struct Shared<'a, S> {
+pub(super) struct Shared<'a, S> {
     store: AsyncMutex<&'a mut S>,
     books: Mutex<Books<'a>>,
     with: Pull<'a>,
-    is_alone: bool,
+    /// Only one connection pulls.
+    pub(super) is_alone: bool,
 }
 
 struct Books<'a> {
@@ -166,6 +41,8 @@ struct Books<'a> {
     claimed: Vec<Range<u64>>,
     /// How many ranges were opened.
     opened: u32,
+    /// There were bytes before the first of them.
+    is_resumed: bool,
     /// The store knows which version it gets.
     is_begun: bool,
     /// The end of a file of unknown length was seen.
@@ -189,11 +66,12 @@ enum Ended {
 }
 
 impl<'a, S: Store> Shared<'a, S> {
-    fn new(store: &'a mut S, planner: &'a mut Planner, with: Pull<'a>) -> Self {
+    pub(super) fn new(store: &'a mut S, planner: &'a mut Planner, with: Pull<'a>) -> Self {
         let books = Books {
             planner,
             claimed: Vec::new(),
             opened: 0,
+            is_resumed: !store.have().is_empty(),
             is_begun: false,
             is_ended: false,
             checkpoint_at: Instant::now() + CHECKPOINT_FIRST,
@@ -207,15 +85,19 @@ impl<'a, S: Store> Shared<'a, S> {
     }
 
     /// Several connections need to know beforehand which version they pull, and that it can be pulled in pieces.
-    async fn agree_on_version<C: Connection>(&self, connection: &mut C) -> Result<bool, PullError> {
+    pub(super) async fn agree_on_version<C: Connection>(
+        &self,
+        connection: &mut C,
+    ) -> Result<bool, PullError> {
         let probed = tokio::select! {
             biased;
             () = self.with.slot.over() => return Ok(false),
             probed = connection.probe(self.with.address) => probed?,
         };
         let mut store = self.store.lock().await;
-        let sameness = store.version().map(|had| had.compare(&probed.version));
-        if !probed.ranges || probed.version.size.is_none() || sameness == Some(Sameness::Unknown) {
+        let had = store.version().unwrap_or(&probed.version);
+        let is_doubtful = is_weak(&probed.version) || had.compare(&probed.version) == Sameness::Unknown;
+        if !probed.ranges || probed.version.size.is_none() || is_doubtful {
             return Ok(false);
         }
         store.begin(probed.version).await?;
@@ -224,7 +106,7 @@ impl<'a, S: Store> Shared<'a, S> {
     }
 
     /// One connection's work: range after range.
-    async fn work<C: Connection>(&self, connection: &mut C) -> Result<Outcome, PullError> {
+    pub(super) async fn work<C: Connection>(&self, connection: &mut C) -> Result<Outcome, PullError> {
         loop {
             match self.next().await {
                 Next::Complete => return self.check_at_the_end(connection).await,
@@ -278,31 +160,61 @@ impl<'a, S: Store> Shared<'a, S> {
         Next::Range { from, length }
     }
 
+    /// Pulls one range into the store.
     async fn range<C: Connection>(
         &self,
         connection: &mut C,
         from: u64,
-        length: Option<u64>,
+        mut length: Option<u64>,
     ) -> Result<Ended, PullError> {
         let begun = Instant::now();
-        let Some(opened) = self.open(connection, from, length).await? else { return Ok(Ended::Cut) };
-        let waited = begun.elapsed();
-        let (at, first) = match self.accept(&opened, from).await? {
-            Accepted::At(at) => (at, Bytes::new()),
-            // The source's word is not enough: some bytes must say that it is the same file.
-            Accepted::Doubtful => match self.compare_tail(connection, from, length).await? {
-                Some(first) => (from, first),
-                None => return Ok(Ended::Cut),
-            },
-        };
-        let (ended, bytes) = self.body(connection, at, first).await?;
-        let mut books = self.books();
-        books.planner.measured(bytes, waited, begun.elapsed());
-        if ended == Ended::Whole && opened.version.size.is_none() && length.is_none_or(|asked| bytes < asked)
-        {
-            books.is_ended = true;
+        let mut is_doubtful = self.is_doubtful().await;
+        loop {
+            let tail = if is_doubtful { self.tail_before(from).await? } else { Bytes::new() };
+            let back = tail.len() as u64;
+            let longer = length.map(|length| length.saturating_add(back));
+            let Some(opened) = self.open(connection, from - back, longer).await? else {
+                return Ok(Ended::Cut);
+            };
+            let waited = begun.elapsed();
+            if self.is_alone && is_only_the_start(&opened, length) {
+                // It cannot continue a file, so nothing but all of it is of any use.
+                length = None;
+                continue;
+            }
+            let (at, first) = match self.accept(&opened, from - back, !tail.is_empty()).await? {
+                Accepted::At(at) => (at, Bytes::new()),
+                Accepted::Compare => match self.compare(connection, tail, opened.version.clone()).await? {
+                    Some(first) => (from, first),
+                    None => return Ok(self.cut(connection).await),
+                },
+                Accepted::Doubtful => {
+                    is_doubtful = true;
+                    continue;
+                }
+            };
+            let (ended, bytes) = self.body(connection, at, first).await?;
+            let mut books = self.books();
+            books.planner.measured(bytes, waited, begun.elapsed());
+            let is_short = length.is_none_or(|asked| bytes < asked);
+            books.is_ended |= ended == Ended::Whole && opened.version.size.is_none() && is_short;
+            return Ok(ended);
         }
-        Ok(ended)
+    }
+
+    /// Whether the source's word will not do to say that more bytes are of the version of those that are there.
+    async fn is_doubtful(&self) -> bool {
+        let store = self.store.lock().await;
+        !store.have().is_empty() && store.version().is_none_or(is_weak)
+    }
+
+    /// What is there before this byte, to be compared. If other bytes are there as well nobody could vouch for them.
+    async fn tail_before(&self, from: u64) -> Result<Bytes, PullError> {
+        let store = self.store.lock().await;
+        if store.have().end() != from || store.have().pieces() != 1 {
+            return Err(Fault::Changed.into());
+        }
+        Ok(store.tail(TAIL).await?)
     }
 
     /// Asks for a range; `None` if the slot is over first.
@@ -324,53 +236,50 @@ impl<'a, S: Store> Shared<'a, S> {
     }
 
     /// Whether the bytes that come may go into the store, and where.
-    async fn accept(&self, opened: &Opened, asked: u64) -> Result<Accepted, PullError> {
+    async fn accept(&self, opened: &Opened, asked: u64, is_tail: bool) -> Result<Accepted, PullError> {
         let mut store = self.store.lock().await;
         let have = store.have().bytes();
-        let sameness = store.version().filter(|_| have > 0).map(|had| had.compare(&opened.version));
+        let is_begun = self.books().is_begun;
+        let known = store.version().filter(|_| have > 0 || is_begun);
+        let sameness = known.map(|had| had.compare(&opened.version));
         if sameness == Some(Sameness::Changed) {
             return Err(Fault::Changed.into());
         }
         self.with.watch.on(Event::Opened { size: opened.version.size, have });
-        if opened.from != asked {
+        let is_elsewhere = opened.from != asked;
+        if is_elsewhere {
             // Asked for the middle, got the beginning: the source cannot continue a file.
-            if self.with.slot.left().is_some() || !self.is_alone {
+            if self.with.slot.is_limited() || !self.is_alone {
                 let why = "it cannot continue a file, and this one does not fit into one slot";
                 return Err(Fault::Unsupported(why.into()).into());
             }
             store.restart().await?;
             self.with.watch.on(Event::Restarted);
-        } else if sameness == Some(Sameness::Unknown) && !self.books().is_begun {
+        } else if is_tail {
+            return Ok(Accepted::Compare);
+        } else if sameness == Some(Sameness::Unknown) && have > 0 {
             return Ok(Accepted::Doubtful);
         }
-        if !self.books().is_begun || opened.from != asked {
+        if !is_begun || is_elsewhere {
             store.begin(opened.version.clone()).await?;
             self.books().is_begun = true;
         }
         Ok(Accepted::At(opened.from))
     }
 
-    /// Asks again, a little earlier, and compares what is there with what comes. Gives what came behind it; `None` if the
-    /// slot is over before.
-    async fn compare_tail<C: Connection>(
+    /// Compares what is there with what comes. Gives what came behind it; `None` if the slot is over before.
+    async fn compare<C: Connection>(
         &self,
         connection: &mut C,
-        from: u64,
-        length: Option<u64>,
+        mut tail: Bytes,
+        version: Version,
     ) -> Result<Option<Bytes>, PullError> {
-        let mut tail = self.store.lock().await.tail(TAIL).await?;
-        let back = tail.len() as u64;
-        connection.cut().await;
-        let longer = length.map(|length| length + back);
-        let Some(opened) = self.open(connection, from - back, longer).await? else { return Ok(None) };
-        if opened.from != from - back {
-            return Err(Fault::Changed.into());
-        }
         let mut rest = Bytes::new();
         while !tail.is_empty() {
             let Some(piece) = self.read(connection).await? else { return Ok(None) };
             let Some(mut piece) = piece else { return Err(Fault::Changed.into()) };
             let both = piece.len().min(tail.len());
+            self.limit(both).await;
             if piece.slice(..both) != tail.slice(..both) {
                 return Err(Fault::Changed.into());
             }
@@ -378,7 +287,7 @@ impl<'a, S: Store> Shared<'a, S> {
             piece.advance(both);
             rest = piece;
         }
-        self.store.lock().await.begin_compared(opened.version).await?;
+        self.store.lock().await.begin_compared(version).await?;
         self.books().is_begun = true;
         Ok(Some(rest))
     }
@@ -465,15 +374,19 @@ impl<'a, S: Store> Shared<'a, S> {
         true
     }
 
-    /// A file that came in several pieces, without a strong tag to hold them together, is looked at once more.
+    /// A file that came in several pieces, without a strong tag to hold them together, is looked at once more; and so is one
+    /// that was here before anybody asked.
     async fn check_at_the_end<C: Connection>(&self, connection: &mut C) -> Result<Outcome, PullError> {
         let version = self.store.lock().await.version().cloned();
-        let Some(version) = version.filter(|version| version.etag.is_none()) else {
+        let (opened, is_resumed) = {
+            let books = self.books();
+            (books.opened, books.is_resumed)
+        };
+        let is_tagged = version.as_ref().is_some_and(|version| version.etag.is_some());
+        let is_one_piece = opened == 1 && !is_resumed;
+        let Some(version) = version.filter(|_| opened == 0 || !(is_tagged || is_one_piece)) else {
             return Ok(Outcome::Complete);
         };
-        if self.books().opened == 1 {
-            return Ok(Outcome::Complete);
-        }
         let now = tokio::select! {
             biased;
             () = self.with.slot.over() => return Ok(Outcome::SlotOver),
@@ -481,39 +394,39 @@ impl<'a, S: Store> Shared<'a, S> {
         };
         match version.compare(&now) {
             Sameness::Changed => Err(Fault::Changed.into()),
-            Sameness::Same | Sameness::Unknown => Ok(Outcome::Complete),
+            Sameness::Same | Sameness::Unknown => self.has_begun().await,
         }
+    }
+
+    /// A part that was whole already, and of which the source has just said that it is still so, has not begun yet.
+    async fn has_begun(&self) -> Result<Outcome, PullError> {
+        if !self.books().is_begun {
+            let mut store = self.store.lock().await;
+            if let Some(version) = store.version().cloned() {
+                store.begin_compared(version).await?;
+            }
+        }
+        Ok(Outcome::Complete)
     }
 }
 
 /// What to do with a range that was opened.
 enum Accepted {
+    /// Its bytes go there.
     At(u64),
+    /// They begin with some that are there already, to be compared.
+    Compare,
+    /// Some bytes must say that it is the same file.
     Doubtful,
 }
 
-/// Whether bytes come fast enough. Only the time spent waiting for them counts: our own limit is not the source's fault.
-struct Pace {
-    min_speed: u64,
-    bytes: u64,
-    waited: Duration,
+/// Whether a version does not even prove to be the same as itself.
+fn is_weak(version: &Version) -> bool {
+    version.compare(version) != Sameness::Same
 }
 
-impl Pace {
-    fn new(min_speed: u64) -> Self {
-        Self { min_speed, bytes: 0, waited: Duration::ZERO }
-    }
-
-    fn note(&mut self, bytes: u64, waited: Duration) -> Result<(), Fault> {
-        self.bytes += bytes;
-        self.waited += waited;
-        if self.min_speed == 0 || self.waited < SLOW_FOR {
-            return Ok(());
-        }
-        if (self.bytes as f64) < self.min_speed as f64 * self.waited.as_secs_f64() {
-            return Err(Fault::Slow(self.min_speed));
-        }
-        *self = Self::new(self.min_speed);
-        Ok(())
-    }
+/// Whether the source sends from the start because it cannot do otherwise, and was not asked for all of it.
+fn is_only_the_start(opened: &Opened, asked: Option<u64>) -> bool {
+    let is_part = asked.is_some_and(|asked| opened.version.size.is_none_or(|size| size > asked));
+    is_part && !opened.ranges
 }

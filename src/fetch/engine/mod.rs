@@ -1,0 +1,138 @@
+//! The engine: pulls one file into its part, while the slot lasts.
+//!
+//! It knows nothing of tokens, retries or names. What it guarantees: no byte is read after the slot is over; bytes of two
+//! versions never meet in one part; every range is asked for so that it ends before the slot does.
+//!
+//! ```text
+//!   missing range ──> how much fits? ──> open ──> same version? ──> read, write, read, write … ──> next range
+//!                      (plan)                        │ no: the part starts anew
+//! ```
+
+mod pace;
+mod shared;
+#[cfg(test)]
+mod tests;
+
+use futures_util::future::{join_all, try_join_all};
+
+use super::limit::Limiter;
+use super::plan::{Change, Planner};
+use super::sink::SinkError;
+use super::store::Store;
+use super::{Address, Connection, Cut, Fault, Slot};
+use shared::Shared;
+
+/// A file that changes this often while it is pulled is not worth another try now.
+const RESTARTS: u32 = 3;
+
+/// Why a pull ended without its file.
+#[derive(Debug, thiserror::Error)]
+pub enum PullError {
+    /// The source.
+    #[error(transparent)]
+    Source(#[from] Fault),
+    /// The disk.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+}
+
+/// How far a pull came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every byte is in the part.
+    Complete,
+    /// The slot is over, or what is left of it is not worth a request.
+    SlotOver,
+}
+
+/// What happens during a pull, for people to see.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A range begins; the whole file is so long, as far as known, and so much of it is there.
+    Opened {
+        /// The file's size.
+        size: Option<u64>,
+        /// What was there before.
+        have: u64,
+    },
+    /// So many bytes came.
+    Bytes(u64),
+    /// The file has changed at the source, or the source cannot continue it: what was there is dropped.
+    Restarted,
+    /// The size of the ranges changes.
+    Chunk(Change),
+    /// A range was cut off at the slot's end.
+    WasCut(Cut),
+}
+
+/// Whoever wants to see what happens.
+pub trait Watch: Send + Sync {
+    /// Something happened.
+    fn on(&self, event: Event);
+}
+
+/// Nobody.
+impl Watch for () {
+    fn on(&self, _: Event) {}
+}
+
+/// What a pull needs besides connections and store.
+#[derive(Clone, Copy)]
+pub struct Pull<'a> {
+    /// Which file.
+    pub address: &'a Address,
+    /// Until when.
+    pub slot: &'a Slot,
+    /// How fast: each of these must agree.
+    pub limiters: &'a [Limiter],
+    /// Slower than this for too long is a fault; 0 for never.
+    pub min_speed: u64,
+    /// Who watches.
+    pub watch: &'a dyn Watch,
+}
+
+/// Pulls what is missing of a file, over all these connections, until it is complete or the slot is over.
+pub async fn pull<C: Connection, S: Store>(
+    connections: &mut [C],
+    store: &mut S,
+    planner: &mut Planner,
+    with: Pull<'_>,
+) -> Result<Outcome, PullError> {
+    let mut restarts = 0;
+    loop {
+        match attempt(connections, store, planner, with).await {
+            Err(PullError::Source(Fault::Changed)) if restarts < RESTARTS => {
+                restarts += 1;
+                store.restart().await?;
+                with.watch.on(Event::Restarted);
+            }
+            Ok(Outcome::Complete) => return Ok(Outcome::Complete),
+            // Whatever happened: nothing more may come, and what is here is worth keeping.
+            other => {
+                join_all(connections.iter_mut().map(Connection::cut)).await;
+                store.checkpoint();
+                return other;
+            }
+        }
+    }
+}
+
+async fn attempt<C: Connection, S: Store>(
+    connections: &mut [C],
+    store: &mut S,
+    planner: &mut Planner,
+    with: Pull<'_>,
+) -> Result<Outcome, PullError> {
+    let Some((first, others)) = connections.split_first_mut() else {
+        return Err(Fault::Unsupported("a pull without a connection".into()).into());
+    };
+    let mut shared = Shared::new(store, planner, with);
+    if others.is_empty() || !shared.agree_on_version(first).await? {
+        return shared.work(first).await;
+    }
+    shared.is_alone = false;
+    let workers = std::iter::once(first).chain(others).map(|connection| shared.work(connection));
+    let outcomes = try_join_all(workers).await?;
+    let all = outcomes.iter().all(|outcome| *outcome == Outcome::Complete);
+    Ok(if all { Outcome::Complete } else { Outcome::SlotOver })
+}

@@ -1,0 +1,5 @@
+//! The engine against a source in memory.
+
+mod slots;
+mod versions;
+mod world;

@@ -1,0 +1,412 @@
+//! A source in memory that does what a test tells it to, when so many bytes have been given out; and a store beside it.
+
+use std::collections::VecDeque;
+use std::future::pending;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use crate::base::Time;
+use crate::fetch::engine::{Event, Outcome, Pull, PullError, Watch, pull};
+use crate::fetch::limit::Limiter;
+use crate::fetch::plan::{self, Planner};
+use crate::fetch::sink::{Ranges, SinkError};
+use crate::fetch::store::Store;
+use crate::fetch::{Address, Ask, Connection, Cut, Fault, Listing, Opened, Sameness, Slot, Version};
+
+/// What happens at the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deed {
+    /// The file is replaced by its next version, of this size.
+    Change(u64),
+    /// The order to stop.
+    Stop,
+    /// The connection breaks.
+    Break,
+    /// Nothing more comes.
+    Stall,
+}
+
+/// How much the source says of its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Proof {
+    Tag,
+    Date,
+    Size,
+    Nothing,
+}
+
+/// One version: its number, which makes its bytes, and its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct File {
+    pub(super) number: u64,
+    pub(super) size: u64,
+}
+
+impl File {
+    pub(super) fn bytes(self, from: u64, to: u64) -> Bytes {
+        let byte = |at: u64| (at ^ (self.number << 40)).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[0];
+        (from..to).map(byte).collect()
+    }
+
+    pub(super) fn whole(self) -> Bytes {
+        self.bytes(0, self.size)
+    }
+}
+
+pub(super) struct World {
+    pub(super) proof: Proof,
+    pub(super) versions: Vec<File>,
+    /// Deeds, each when so many bytes have been given out in all.
+    pub(super) deeds: VecDeque<(u64, Deed)>,
+    pub(super) ranges: bool,
+    pub(super) latency: Duration,
+    pub(super) rate: Option<u64>,
+    pub(super) piece: u64,
+    /// Every time a range is opened the file is another one.
+    pub(super) is_restless: bool,
+    /// No question is ever answered.
+    pub(super) is_mute: bool,
+    pub(super) stop: watch::Sender<bool>,
+    pub(super) given: u64,
+    pub(super) asked: Vec<(u64, Option<u64>)>,
+    pub(super) probes: usize,
+    /// When bytes were given out.
+    pub(super) reads: Vec<Instant>,
+}
+
+impl World {
+    pub(super) fn now(&self) -> File {
+        *self.versions.last().expect("there is a version")
+    }
+
+    pub(super) fn change(&mut self, size: u64) {
+        let number = self.now().number + 1;
+        self.versions.push(File { number, size });
+    }
+
+    fn version(&self, file: File) -> Version {
+        let date = i64::try_from(1_700_000_000 + file.number).expect("a small number");
+        let (size, tag, modified_s) = match self.proof {
+            Proof::Tag => (true, true, None),
+            Proof::Date => (true, false, Some(date)),
+            Proof::Size => (true, false, None),
+            Proof::Nothing => (false, false, None),
+        };
+        let etag = tag.then(|| format!("\"{}\"", file.number));
+        Version { size: size.then_some(file.size), etag, modified_s }
+    }
+}
+
+/// The source, and the tests' way to it.
+#[derive(Clone)]
+pub(super) struct Source(Arc<Mutex<World>>);
+
+impl Source {
+    pub(super) fn new(size: u64) -> Self {
+        Self(Arc::new(Mutex::new(World {
+            proof: Proof::Tag,
+            versions: vec![File { number: 1, size }],
+            deeds: VecDeque::new(),
+            ranges: true,
+            latency: Duration::ZERO,
+            rate: None,
+            piece: 10_000,
+            is_restless: false,
+            is_mute: false,
+            stop: watch::Sender::new(false),
+            given: 0,
+            asked: Vec::new(),
+            probes: 0,
+            reads: Vec::new(),
+        })))
+    }
+
+    pub(super) fn with(self, change: impl FnOnce(&mut World)) -> Self {
+        change(&mut self.world());
+        self
+    }
+
+    pub(super) fn world(&self) -> MutexGuard<'_, World> {
+        self.0.lock().expect("no test panics with the world in hand")
+    }
+
+    pub(super) fn connect(&self) -> Link {
+        Link { source: self.clone(), open: None }
+    }
+
+    /// A slot that ends by order only.
+    pub(super) fn eternal(&self) -> Slot {
+        let world = self.world();
+        world.stop.send_replace(false);
+        Slot::eternal(world.stop.subscribe())
+    }
+
+    /// A slot of this length, from now, on the runtime's clock.
+    pub(super) fn slot(&self, length: Duration) -> Slot {
+        let begun = Instant::now();
+        let clock = Arc::new(move || Time::ZERO + begun.elapsed());
+        let world = self.world();
+        world.stop.send_replace(false);
+        Slot::until(Time::ZERO + length, clock, world.stop.subscribe())
+    }
+
+    fn due(&self) -> Option<Deed> {
+        let mut world = self.world();
+        let given = world.given;
+        let is_due = world.deeds.front().is_some_and(|(at, _)| *at <= given);
+        let (_, deed) = is_due.then(|| world.deeds.pop_front()).flatten()?;
+        match deed {
+            Deed::Change(size) => world.change(size),
+            Deed::Stop => drop(world.stop.send_replace(true)),
+            Deed::Break | Deed::Stall => {}
+        }
+        Some(deed)
+    }
+
+    /// The size of its pieces, and how many bytes a second.
+    fn speed(&self) -> (u64, Option<u64>) {
+        let world = self.world();
+        (world.piece, world.rate)
+    }
+
+    fn is_mute(&self) -> bool {
+        self.world().is_mute
+    }
+
+    async fn answer(&self) {
+        let latency = self.world().latency;
+        if self.is_mute() {
+            pending::<()>().await;
+        }
+        sleep(latency).await;
+    }
+}
+
+/// A connection to it.
+pub(super) struct Link {
+    source: Source,
+    /// What is being sent: of which version, from where, to where.
+    open: Option<(File, u64, u64)>,
+}
+
+impl Connection for Link {
+    async fn probe(&mut self, _: &Address) -> Result<Opened, Fault> {
+        self.source.answer().await;
+        let mut world = self.source.world();
+        world.probes += 1;
+        let version = world.version(world.now());
+        Ok(Opened { length: version.size, version, from: 0, ranges: world.ranges })
+    }
+
+    async fn list(&mut self, _: &Address) -> Result<Listing, Fault> {
+        Ok(Listing::default())
+    }
+
+    async fn open(&mut self, ask: Ask<'_>) -> Result<Opened, Fault> {
+        self.open = None;
+        self.source.answer().await;
+        let mut world = self.source.world();
+        world.asked.push((ask.from, ask.length));
+        if world.is_restless {
+            let size = world.now().size;
+            world.change(size);
+        }
+        let file = world.now();
+        let version = world.version(file);
+        // As If-Range does; a source that says nothing does not understand it.
+        let is_other = ask.known.is_some_and(|known| known.compare(&version) == Sameness::Changed);
+        if !is_other && ask.from > file.size && world.ranges {
+            return Err(Fault::Changed);
+        }
+        let from = if is_other || !world.ranges { 0 } else { ask.from };
+        let asked_to = ask.length.map_or(u64::MAX, |length| ask.from.saturating_add(length));
+        let to = file.size.min(asked_to).max(from);
+        self.open = Some((file, from, to));
+        let length = version.size.map(|_| to - from);
+        Ok(Opened { version, from, length, ranges: world.ranges })
+    }
+
+    async fn read(&mut self) -> Result<Option<Bytes>, Fault> {
+        while let Some(deed) = self.source.due() {
+            match deed {
+                Deed::Break => {
+                    self.open = None;
+                    return Err(Fault::Broken("by order".into()));
+                }
+                Deed::Stall => pending().await,
+                // Whoever looks at the slot before every read has not read this.
+                Deed::Change(_) | Deed::Stop => {}
+            }
+        }
+        let Some((file, from, to)) = self.open else { return Err(Fault::Broken("nothing is open".into())) };
+        if from >= to {
+            self.open = None;
+            return Ok(None);
+        }
+        let (piece, rate) = self.source.speed();
+        let end = to.min(from + piece);
+        if let Some(rate) = rate {
+            sleep(Duration::from_secs_f64((end - from) as f64 / rate as f64)).await;
+        }
+        self.open = Some((file, end, to));
+        let mut world = self.source.world();
+        world.given += end - from;
+        world.reads.push(Instant::now());
+        Ok(Some(file.bytes(from, end)))
+    }
+
+    async fn cut(&mut self) -> Cut {
+        match self.open.take() {
+            Some(_) => Cut::Closed,
+            None => Cut::Kept,
+        }
+    }
+
+    async fn close(&mut self) {
+        self.open = None;
+    }
+}
+
+/// A store without a disk, which lets virtual time alone.
+#[derive(Default)]
+pub(super) struct Memory {
+    version: Option<Version>,
+    have: Ranges,
+    pub(super) bytes: Vec<u8>,
+    /// There is never room.
+    is_blocked: bool,
+}
+
+impl Memory {
+    /// One that never has room.
+    pub(super) fn blocked() -> Self {
+        Self { is_blocked: true, ..Self::default() }
+    }
+}
+
+impl Store for Memory {
+    fn version(&self) -> Option<&Version> {
+        self.version.as_ref()
+    }
+
+    fn have(&self) -> &Ranges {
+        &self.have
+    }
+
+    async fn begin(&mut self, version: Version) -> Result<(), SinkError> {
+        if self.version.as_ref().is_some_and(|had| had.compare(&version) != Sameness::Same) {
+            self.restart().await?;
+        }
+        self.version = Some(version);
+        Ok(())
+    }
+
+    async fn begin_compared(&mut self, version: Version) -> Result<(), SinkError> {
+        self.version = Some(version);
+        Ok(())
+    }
+
+    async fn tail(&self, len: usize) -> Result<Bytes, SinkError> {
+        let end = usize::try_from(self.have.first_gap()).expect("a small file");
+        Ok(Bytes::copy_from_slice(&self.bytes[end.saturating_sub(len)..end]))
+    }
+
+    async fn write(&mut self, offset: u64, bytes: Bytes) -> Result<(), SinkError> {
+        if self.is_blocked {
+            pending::<()>().await;
+        }
+        let start = usize::try_from(offset).expect("a small file");
+        let end = start + bytes.len();
+        assert!(!self.have.overlaps(&(offset..end as u64)), "bytes at {offset} that are there already");
+        self.bytes.resize(self.bytes.len().max(end), 0);
+        self.bytes[start..end].copy_from_slice(&bytes);
+        self.have.insert(offset..end as u64);
+        Ok(())
+    }
+
+    fn checkpoint(&mut self) {}
+
+    async fn restart(&mut self) -> Result<(), SinkError> {
+        *self = Self { is_blocked: self.is_blocked, ..Self::default() };
+        Ok(())
+    }
+}
+
+/// Remembers what happened.
+#[derive(Default)]
+pub(super) struct Seen(Mutex<Vec<Event>>);
+
+impl Watch for Seen {
+    fn on(&self, event: Event) {
+        self.0.lock().expect("no test panics with the events in hand").push(event);
+    }
+}
+
+impl Seen {
+    pub(super) fn count(&self, is: impl Fn(&Event) -> bool) -> usize {
+        self.0
+            .lock()
+            .expect("no test panics with the events in hand")
+            .iter()
+            .filter(|event| is(event))
+            .count()
+    }
+
+    pub(super) fn cuts(&self) -> usize {
+        self.count(|event| matches!(event, Event::WasCut(_)))
+    }
+
+    pub(super) fn restarts(&self) -> usize {
+        self.count(|event| matches!(event, Event::Restarted))
+    }
+}
+
+/// One job: a planner that learns, and what it sees.
+pub(super) struct Job {
+    pub(super) planner: Planner,
+    pub(super) limiters: Vec<Limiter>,
+    pub(super) min_speed: u64,
+    pub(super) seen: Seen,
+    address: Address,
+}
+
+impl Job {
+    pub(super) fn new() -> Self {
+        Self::with_chunk(None)
+    }
+
+    pub(super) fn with_chunk(chunk: Option<u64>) -> Self {
+        let usual = plan::Config::default();
+        let config = plan::Config { largest_bytes: chunk.unwrap_or(usual.largest_bytes), ..usual };
+        Self {
+            planner: Planner::new(config),
+            limiters: Vec::new(),
+            min_speed: 0,
+            seen: Seen::default(),
+            address: Address::parse("http://source.example/file").expect("an address").0,
+        }
+    }
+
+    pub(super) async fn pull<S: Store>(
+        &mut self,
+        links: &mut [Link],
+        store: &mut S,
+        slot: &Slot,
+    ) -> Result<Outcome, PullError> {
+        if let Some(left) = slot.left() {
+            self.planner.slot_began(left, None);
+        }
+        let with = Pull {
+            address: &self.address,
+            slot,
+            limiters: &self.limiters,
+            min_speed: self.min_speed,
+            watch: &self.seen,
+        };
+        pull(links, store, &mut self.planner, with).await
+    }
+}

@@ -1,0 +1,166 @@
+//! A web server with one file that writes down when it sent what: from when to when each answer lasted, and how many
+//! bytes it took. It sends in small pieces, each after its time, through small buffers, so that what it counts is about what
+//! somebody has read.
+
+#![allow(dead_code, reason = "each test file needs its own part of this")]
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const PIECE: usize = 16 << 10;
+
+/// One answer that brought bytes of the file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    pub(crate) begun: Instant,
+    pub(crate) ended: Option<Instant>,
+    pub(crate) from: u64,
+    pub(crate) bytes: u64,
+}
+
+struct Inner {
+    file: Vec<u8>,
+    bytes_per_sec: f64,
+    /// How many questions more are refused with 503.
+    refusals: AtomicU64,
+    answers: Mutex<Vec<Answer>>,
+    requests: AtomicU64,
+}
+
+/// The server. Its threads end with their clients, and with the test.
+#[derive(Clone)]
+pub(crate) struct Counting {
+    pub(crate) at: SocketAddr,
+    inner: Arc<Inner>,
+}
+
+impl Counting {
+    pub(crate) fn start(file: Vec<u8>, bytes_per_sec: f64, refusals: u64) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        socket2::SockRef::from(&listener).set_send_buffer_size(64 << 10).unwrap();
+        let at = listener.local_addr().unwrap();
+        let inner = Arc::new(Inner {
+            file,
+            bytes_per_sec,
+            refusals: AtomicU64::new(refusals),
+            answers: Mutex::default(),
+            requests: AtomicU64::new(0),
+        });
+        let serving = Arc::clone(&inner);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let inner = Arc::clone(&serving);
+                // A client that goes away is what these tests are about.
+                thread::spawn(move || drop(inner.serve(&stream)));
+            }
+        });
+        Self { at, inner }
+    }
+
+    /// The folder that a circle has as its source.
+    pub(crate) fn source(&self) -> String {
+        format!("http://{}/data/", self.at)
+    }
+
+    pub(crate) fn url(&self, name: &str) -> String {
+        format!("http://{}/data/{name}", self.at)
+    }
+
+    pub(crate) fn answers(&self) -> Vec<Answer> {
+        self.inner.answers.lock().unwrap().clone()
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.answers().iter().map(|answer| answer.bytes).sum()
+    }
+
+    pub(crate) fn requests(&self) -> u64 {
+        self.inner.requests.load(Ordering::SeqCst)
+    }
+
+    /// For how long two answers were sent at once, in all.
+    pub(crate) fn overlap(&self) -> Duration {
+        let mut spans: Vec<(Instant, Instant)> =
+            self.answers().iter().filter_map(|answer| Some((answer.begun, answer.ended?))).collect();
+        spans.sort();
+        let overlap = |pair: &[(Instant, Instant)]| pair[0].1.saturating_duration_since(pair[1].0);
+        spans.windows(2).map(overlap).sum()
+    }
+}
+
+impl Inner {
+    fn serve(&self, stream: &TcpStream) -> std::io::Result<()> {
+        let mut reader = BufReader::new(stream.try_clone()?);
+        loop {
+            let (mut method, mut range) = (String::new(), None);
+            loop {
+                let mut line = String::new();
+                if reader.read_line(&mut line)? == 0 {
+                    return Ok(());
+                }
+                if method.is_empty() {
+                    method = line.split(' ').next().unwrap_or_default().to_owned();
+                }
+                let lower = line.to_ascii_lowercase();
+                if let Some(asked) = lower.strip_prefix("range: bytes=") {
+                    range = Some(asked.trim().to_owned());
+                }
+                if line == "\r\n" {
+                    break;
+                }
+            }
+            self.requests.fetch_add(1, Ordering::SeqCst);
+            self.answer(stream, &method, range.as_deref())?;
+        }
+    }
+
+    fn answer(&self, mut stream: &TcpStream, method: &str, range: Option<&str>) -> std::io::Result<()> {
+        let refuse =
+            self.refusals.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        if refuse.is_ok() {
+            return stream.write_all(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
+        }
+        let size = self.file.len();
+        let (from, to) = match range.and_then(|range| range.split_once('-')) {
+            Some((from, to)) => {
+                (from.parse().unwrap_or(0), to.parse::<usize>().map_or(size, |last| size.min(last + 1)))
+            }
+            None => (0, size),
+        };
+        let status = if range.is_some() {
+            format!("206 Partial Content\r\nContent-Range: bytes {from}-{}/{size}", to - 1)
+        } else {
+            "200 OK".to_owned()
+        };
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Length: {}\r\nETag: \"one\"\r\nAccept-Ranges: bytes\r\n\r\n",
+            to - from
+        );
+        stream.write_all(head.as_bytes())?;
+        if method == "HEAD" {
+            return Ok(());
+        }
+        let answer = Answer { begun: Instant::now(), ended: None, from: from as u64, bytes: 0 };
+        let number = {
+            let mut answers = self.answers.lock().unwrap();
+            answers.push(answer);
+            answers.len() - 1
+        };
+        let sent = self.send(stream, number, from, to);
+        self.answers.lock().unwrap()[number].ended = Some(Instant::now());
+        sent
+    }
+
+    fn send(&self, mut stream: &TcpStream, number: usize, from: usize, to: usize) -> std::io::Result<()> {
+        for piece in self.file[from..to].chunks(PIECE) {
+            thread::sleep(Duration::from_secs_f64(piece.len() as f64 / self.bytes_per_sec));
+            stream.write_all(piece)?;
+            self.answers.lock().unwrap()[number].bytes += piece.len() as u64;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,243 @@
+//! `stroll get` in the slots of a circle: real members on loopback, a source that counts what it sends and when.
+
+#![allow(clippy::unwrap_used, reason = "a test that finds nothing has failed")]
+#![allow(clippy::disallowed_methods, reason = "these tests are about real time")]
+
+#[path = "common/counting.rs"]
+mod counting;
+#[path = "common/desk.rs"]
+mod desk;
+#[path = "common/lab.rs"]
+mod lab;
+
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use counting::Counting;
+use desk::{Running, noise};
+use lab::{Lab, found, join};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// Longer than a slot of `QUICK`, so that a server that sends twice at once is seen.
+const SLOTS: &[&str] = &["--slot", "1s", "--skip", "50ms", "--capacity", "4"];
+
+/// How long anything may take on a busy machine before the test has failed.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What the source sends, at most: a file takes several slots.
+const BYTES_PER_SEC: f64 = 1_500_000.0;
+
+/// Labs of a circle around this source. Nobody runs yet but the founder, without anything to pull.
+fn labs(folder: &Path, count: usize, source: &Counting, constants: &[&str]) -> Vec<Lab> {
+    let mut labs: Vec<Lab> = (0..count).map(|n| Lab::new(folder, &format!("lab-{n}"))).collect();
+    let (founder, others) = labs.split_first_mut().unwrap();
+    found(founder, &source.source(), constants);
+    founder.run_with(&[]);
+    for lab in others {
+        join(founder, lab);
+    }
+    labs
+}
+
+/// The command `stroll get` of a lab, into a folder of its own.
+fn get(lab: &Lab, args: &[&str]) -> Command {
+    let mut command = lab.stroll(&["get"]);
+    command
+        .arg("--state")
+        .arg(lab.home.join("state"))
+        .args(["-o", &format!("{}/", pulled(lab, "").display())]);
+    command.args(args);
+    command
+}
+
+fn pulled(lab: &Lab, name: &str) -> std::path::PathBuf {
+    lab.home.with_extension("pulled").join(name)
+}
+
+fn start(lab: &Lab, args: &[&str]) -> Running {
+    let mut command = get(lab, args);
+    command.args(["--progress", "json"]);
+    Running::start(command)
+}
+
+#[track_caller]
+fn succeeds(lab: &Lab, args: &[&str]) -> Value {
+    let output = get(lab, args).args(["--json", "--progress", "none"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[track_caller]
+fn has(lab: &Lab, name: &str, bytes: &[u8]) {
+    let got = std::fs::read(pulled(lab, name)).unwrap();
+    assert!(got == bytes, "{}: {name} differs", lab.name);
+}
+
+#[track_caller]
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "never: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_founder_alone_pulls_in_slots_of_its_own() {
+    let (folder, bytes) = (tempfile::tempdir().unwrap(), noise(30, 3_000_000));
+    let source = Counting::start(bytes.clone(), BYTES_PER_SEC, 0);
+    let lab = Lab::new(folder.path(), "lab-0");
+    found(&lab, &source.source(), SLOTS);
+    let report = succeeds(&lab, &[&source.url("f")]);
+    has(&lab, "f", &bytes);
+    assert!(report["totals"]["slots"].as_u64().unwrap() >= 2, "{report}");
+    assert!(report["totals"]["waited_s"].as_f64().unwrap() > 0.0, "{report}");
+    // What the circle does not have is pulled without it.
+    let other = Counting::start(bytes.clone(), 1e9, 0);
+    assert_eq!(succeeds(&lab, &[&other.url("g")])["totals"]["slots"], 1);
+}
+
+#[test]
+fn a_member_of_its_own_and_a_running_one_take_turns_at_the_source() {
+    let (folder, bytes) = (tempfile::tempdir().unwrap(), noise(31, 4_000_000));
+    let source = Counting::start(bytes.clone(), BYTES_PER_SEC, 0);
+    let labs = labs(folder.path(), 3, &source, SLOTS);
+    // One borrows from the member that runs, the others bring members of their own.
+    let gets: Vec<Running> = labs.iter().map(|lab| start(lab, &[&source.url("f")])).collect();
+    for (lab, get) in labs.iter().zip(gets) {
+        let (code, said) = get.end();
+        assert_eq!(code, Some(0), "{}: {said}", lab.name);
+        has(lab, "f", &bytes);
+    }
+    assert!(source.answers().len() >= 9, "every one of them needed several slots");
+    let total = bytes.len() as f64 * 3.0 / BYTES_PER_SEC;
+    let overlap = source.overlap().as_secs_f64();
+    println!("{overlap:.3} s of about {total:.1} s twice at once");
+    assert!(overlap < 0.15 * total, "{overlap:.3} s of about {total:.1} s twice at once");
+    let again = source.bytes().saturating_sub(3 * bytes.len() as u64);
+    assert!(again < 2_000_000, "{again} bytes came in vain");
+}
+
+#[test]
+fn two_gets_of_one_member_share_its_slots() {
+    let (folder, bytes) = (tempfile::tempdir().unwrap(), noise(32, 3_000_000));
+    let source = Counting::start(bytes.clone(), BYTES_PER_SEC, 0);
+    let labs = labs(folder.path(), 1, &source, SLOTS);
+    let (f, g) = (start(&labs[0], &[&source.url("f")]), start(&labs[0], &[&source.url("g")]));
+    for get in [f, g] {
+        let (code, said) = get.end();
+        assert_eq!(code, Some(0), "{said}");
+    }
+    has(&labs[0], "f", &bytes);
+    has(&labs[0], "g", &bytes);
+    let (overlap, total) = (source.overlap().as_secs_f64(), bytes.len() as f64 * 2.0 / BYTES_PER_SEC);
+    assert!(overlap < 0.15 * total, "{overlap:.3} s of about {total:.1} s twice at once");
+}
+
+#[test]
+fn a_killed_get_gives_its_slot_back() {
+    let (folder, bytes) = (tempfile::tempdir().unwrap(), noise(33, 50_000_000));
+    let source = Counting::start(bytes, BYTES_PER_SEC, 0);
+    let mut labs = labs(folder.path(), 2, &source, SLOTS);
+    labs[1].run();
+    labs[1].wait_until("was served", |lab| lab.counter("slots") >= 1);
+    let mut get = start(&labs[0], &[&source.url("f")]);
+    get.wait_for("opened");
+    get.signal(Signal::KILL);
+    get.end();
+    // Both go on: the member that lent the slot, and the other one.
+    let (before, began) = (labs[1].counter("slots"), Instant::now());
+    labs[1].wait_until("was served again", |lab| lab.counter("slots") >= before + 2);
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    assert_eq!(labs[1].counter("regenerated") + labs[0].counter("regenerated"), 0, "the token was lost");
+    let bytes = source.bytes();
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(source.bytes(), bytes, "somebody still reads");
+}
+
+#[test]
+fn a_get_whose_member_is_killed_says_so_and_the_same_command_goes_on() {
+    let (folder, bytes) = (tempfile::tempdir().unwrap(), noise(34, 6_000_000));
+    let source = Counting::start(bytes.clone(), BYTES_PER_SEC, 0);
+    let mut labs = labs(folder.path(), 1, &source, SLOTS);
+    let mut get = start(&labs[0], &[&source.url("f")]);
+    get.wait_for("opened");
+    thread::sleep(Duration::from_millis(300));
+    labs[0].kill();
+    let (code, said) = get.end();
+    assert_eq!(code, Some(13), "{said}");
+    assert!(said.contains("the circle gives no more slots"), "{said}");
+    let before = source.bytes();
+    labs[0].run_with(&[]);
+    succeeds(&labs[0], &[&source.url("f")]);
+    has(&labs[0], "f", &bytes);
+    assert!(before > 0 && source.bytes() < before + bytes.len() as u64, "nothing was kept");
+}
+
+#[test]
+fn a_source_that_refuses_one_is_left_alone_by_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Counting::start(noise(35, 100_000), BYTES_PER_SEC, u64::MAX);
+    let mut labs = labs(folder.path(), 2, &source, SLOTS);
+    labs[1].run();
+    labs[1].wait_until("was served", |lab| lab.counter("slots") >= 1);
+    let mut get = start(&labs[0], &[&source.url("f"), "--refusal-wait", "60s"]);
+    get.wait_for("pausing");
+    labs[1].wait_until("heard of it", |lab| {
+        lab.status().is_some_and(|status| status["cooling_s"].as_f64().unwrap() > 10.0)
+    });
+    let (requests, slots) = (source.requests(), labs[1].counter("slots"));
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!(source.requests(), requests, "somebody asks all the same");
+    assert!(labs[1].counter("slots") <= slots + 1, "slots go on");
+    get.signal(Signal::TERM);
+    let (code, said) = get.end();
+    assert_eq!(code, Some(1), "{said}");
+}
+
+#[test]
+fn the_bandwidth_of_the_charter_is_kept() {
+    let (folder, bytes) = (tempfile::tempdir().unwrap(), noise(36, 1_200_000));
+    let source = Counting::start(bytes.clone(), 1e9, 0);
+    let constants = [SLOTS, &["--bandwidth", "400k"]].concat();
+    let labs = labs(folder.path(), 1, &source, &constants);
+    let begun = Instant::now();
+    succeeds(&labs[0], &[&source.url("f")]);
+    // 1.2 MB at 400 KiB a second, but for the first burst.
+    assert!(begun.elapsed() >= Duration::from_millis(2_400), "{:?}", begun.elapsed());
+    has(&labs[0], "f", &bytes);
+}
+
+#[test]
+fn a_holder_that_was_frozen_past_its_slot_reads_nothing_more() {
+    let (folder, bytes) = (tempfile::tempdir().unwrap(), noise(37, 20_000_000));
+    let source = Counting::start(bytes, BYTES_PER_SEC, 0);
+    let labs = labs(folder.path(), 2, &source, SLOTS);
+    let mut get = start(&labs[1], &[&source.url("f")]);
+    get.wait_for("opened");
+    wait_until("enough has come", || source.bytes() > 2_000_000);
+    let answers = source.answers().len();
+    wait_until("the next range began", || source.answers().len() > answers);
+    get.signal(Signal::STOP);
+    let read = source.bytes();
+    get.forget();
+    // What was asked for goes on to come, into the kernel's buffers.
+    thread::sleep(Duration::from_secs(3));
+    let frozen = source.answers().len();
+    let sent = || source.answers().iter().take(frozen).map(|answer| answer.bytes).sum::<u64>();
+    let before = sent();
+    get.signal(Signal::CONT);
+    thread::sleep(Duration::from_millis(700));
+    // What the answers of before have sent since it woke: one read, and what makes room in the buffers by it.
+    let since = sent() - before;
+    assert!(since <= 320 << 10, "{since} bytes were sent after it woke");
+    // And of what had come meanwhile it has taken no more than one read either.
+    let have = get.wait_for("opened")["have"].as_u64().unwrap();
+    println!("{} bytes came while it was frozen, {} were taken", before - read, have.saturating_sub(read));
+    assert!(have <= read + (320 << 10), "{} bytes were read after it woke", have - read);
+    get.signal(Signal::TERM);
+    get.end();
+}
