@@ -69,7 +69,7 @@ async fn words_of_an_ftp_server_are_escaped_and_the_contact_is_the_password() {
         let address = liar.address("f").to_string();
         let output = get(&desk, &[&address, "--retries", "0", "-vv", "--ftp-tls", "off", "-o", "f"]).await;
         let said = harmless(&output);
-        assert!(!said.contains("\u{1b}"), "{verb}: {said}");
+        assert!(!said.contains('\u{1b}'), "{verb}: {said}");
     }
     let liar = lying_ftp::Liar::start(Script::honest(b"bytes")).await;
     let address = liar.address("f").to_string();

@@ -103,7 +103,7 @@ impl Inner {
                     return Ok(());
                 }
                 if method.is_empty() {
-                    method = line.split(' ').next().unwrap_or_default().to_owned();
+                    line.split(' ').next().unwrap_or_default().clone_into(&mut method);
                 }
                 let lower = line.to_ascii_lowercase();
                 if let Some(asked) = lower.strip_prefix("range: bytes=") {

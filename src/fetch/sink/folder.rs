@@ -4,6 +4,7 @@
 //! the target itself is the user's word and may be one. Names are [`Name`]s, one component each.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,12 +47,13 @@ impl Folder {
     /// Opens a folder that the user named; makes it, and those above it, if asked to.
     pub fn open(path: &Path, create: bool) -> Result<Self, SinkError> {
         let is_new = create && !path.is_dir();
-        if is_new && path.exists() {
-            return Err(SinkError::NotAFolder { path: path.to_owned(), link: false });
-        }
         if is_new {
-            std::fs::create_dir_all(path)
-                .map_err(|error| SinkError::from_io(path, "make the folder", &error))?;
+            std::fs::create_dir_all(path).map_err(|error| match error.kind() {
+                ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+                    SinkError::NotAFolder { path: path.to_owned(), link: false }
+                }
+                _ => SinkError::from_io(path, "make the folder", &error),
+            })?;
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = fs::open(path, flags, Mode::empty())
