@@ -303,7 +303,11 @@ impl Node {
             }
             Command::Probe => self.send_scouts(ASKED_LIMIT, now),
             Command::Learn { entry } => self.learn(entry, now),
-            Command::Moved { address } => self.sign_record(address),
+            Command::Moved { address } => {
+                self.sign_record(address);
+                // Nobody finds us where we were: we have to speak first.
+                self.send_scouts(ASKED_LIMIT, now);
+            }
             Command::Cool { span } => self.cool(span, now),
             Command::Slept { asleep, fresh_secret } => {
                 self.to_handoff.push_back(handoff::Input::Slept { asleep, fresh_secret });
