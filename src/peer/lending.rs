@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use crate::base::Time;
 use crate::driver::{BootClock, DriverError, Handle};
@@ -127,7 +127,10 @@ impl Lender {
                 Some((id, wish)) = heard.recv() => self.on_wish(id, wish).await?,
                 () = ended(&mut self.turn) => self.on_turn_ended().await?,
                 event = events.recv() => match event {
-                    Ok((_, Event::SlotBegan { until, .. })) => self.on_slot_began(until).await?,
+                    Ok((at, Event::SlotBegan { token, session, until })) => {
+                        info!(%token, %session, for_s = until.since(at).as_secs_f64(), "slot began");
+                        self.on_slot_began(until).await?;
+                    }
                     Ok((_, Event::Expecting { .. })) => self.on_expecting(),
                     Ok((_, Event::StopSlot)) => self.on_stop().await?,
                     Ok((_, Event::CharterChanged { .. })) => self.read_charter().await?,
@@ -243,6 +246,7 @@ impl Lender {
     }
 
     async fn slot_stopped(&mut self) -> Result<(), DriverError> {
+        info!("slot ended");
         self.handle.command(Command::SlotStopped).await?;
         self.tell_work().await?;
         self.tell_outlook().await

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
-use crate::base::{MemberId, Nonce, Time};
+use crate::base::{MemberId, Nonce};
 use crate::driver::{self, BootClock, DriverError, Handle, random_bytes};
 use crate::jobs::Slots;
 use crate::node::{self, Command, Event, Identity, Node};
@@ -189,7 +189,7 @@ impl Member {
                 Some(()) = self.reload.recv() => self.read_again().await?,
                 event = events.recv() => match event {
                     Ok((_, Event::Expelled)) => break Err(PeerError::Expelled),
-                    Ok((at, event)) => self.on_event(at, event).await?,
+                    Ok((_, event)) => self.on_event(event).await?,
                     // More happened than was read: nothing that a member's duties depend on but slots, and those
                     // are ended by the node's own order.
                     Err(RecvError::Lagged(missed)) => warn!(missed, "events were missed"),
@@ -208,12 +208,10 @@ impl Member {
         outcome
     }
 
-    async fn on_event(&self, at: Time, event: Event) -> Result<(), PeerError> {
+    async fn on_event(&self, event: Event) -> Result<(), PeerError> {
         match event {
-            Event::SlotBegan { token, session, until } => {
-                info!(%token, %session, for_s = until.since(at).as_secs_f64(), "slot began");
-            }
-            Event::StopSlot => info!("slot ended"),
+            // The lender's.
+            Event::SlotBegan { .. } | Event::StopSlot => {}
             Event::Enrol { member, key, invitation, mac, address } => {
                 self.on_enrol(member, &key, &invitation, &mac, address).await?;
             }
