@@ -96,7 +96,7 @@ impl<'a, S: Store> Shared<'a, S> {
         };
         let mut store = self.store.lock().await;
         let had = store.version().unwrap_or(&probed.version);
-        let is_doubtful = is_weak(&probed.version) || had.compare(&probed.version) == Sameness::Unknown;
+        let is_doubtful = had.compare(&probed.version) == Sameness::Unknown;
         if !probed.ranges || probed.version.size.is_none() || is_doubtful {
             return Ok(false);
         }

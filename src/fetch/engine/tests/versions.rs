@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use super::world::{Deed, File, Job, Link, Memory, Proof, Source};
 use crate::fetch::engine::{Outcome, PullError};
 use crate::fetch::sink::{Disk, Finish, Folder, JournalPlace, Part, SinkError};
-use crate::fetch::{Fault, Name};
+use crate::fetch::store::Store as _;
+use crate::fetch::{Fault, Name, Version};
 
 const SIZE: u64 = 400_000;
 
@@ -115,7 +116,7 @@ async fn a_source_without_ranges_begins_anew_and_is_never_continued() {
 
 #[tokio::test]
 async fn a_file_that_changes_all_the_time_is_given_up_after_a_few_tries() {
-    let source = Source::new(SIZE).with(|world| world.is_restless = true);
+    let source = Source::new(SIZE).with(|world| world.changes = u32::MAX);
     let (mut job, mut store) = (Job::with_chunk(Some(90_000)), Memory::default());
     let outcome = job.pull(&mut [source.connect()], &mut store, &source.eternal()).await;
     assert!(matches!(outcome, Err(PullError::Source(Fault::Changed))), "{outcome:?}");
@@ -130,15 +131,65 @@ async fn a_change_before_the_first_byte_of_several_connections_is_one() {
         let place = Place::new();
         let mut part = place.part().await;
         // What was agreed on is not what is there when the ranges are opened.
-        source.world().is_restless = true;
+        source.world().changes = u32::MAX;
         let mut links = [source.connect(), source.connect()];
         let mut job = Job::new();
         let outcome = job.pull(&mut links, &mut part, &source.eternal()).await;
         assert!(matches!(outcome, Err(PullError::Source(Fault::Changed))), "{proof:?} {outcome:?}");
-        source.world().is_restless = false;
+        source.world().changes = 0;
         all(&source, &mut job, &mut links, &mut part).await;
         assert!(place.finish(part).await == source.world().now().whole(), "{proof:?}: mixed");
     }
+}
+
+#[tokio::test]
+async fn bytes_are_called_by_the_version_that_they_are_of() {
+    // It changes between the question which version it is and the first range.
+    let source = Source::new(SIZE).with(|world| world.changes = 1);
+    let (mut job, mut store) = (Job::new(), Memory::default());
+    let mut links = [source.connect(), source.connect()];
+    let outcome = job.pull(&mut links, &mut store, &source.eternal()).await;
+    assert_eq!(outcome.expect("no fault"), Outcome::Complete);
+    assert_eq!(store.version().and_then(|version| version.etag.as_deref()), Some("\"2\""));
+    assert_eq!(store.bytes, source.world().now().whole());
+}
+
+#[tokio::test]
+async fn a_source_that_says_less_than_before_is_not_believed() {
+    let source = Source::new(SIZE).with(|world| world.deeds = [(200_000, Deed::Stop)].into());
+    let (mut job, mut store, mut links) = (Job::new(), Memory::default(), [source.connect()]);
+    let outcome = job.pull(&mut links, &mut store, &source.eternal()).await;
+    assert_eq!(outcome.expect("no fault"), Outcome::SlotOver);
+    source.world().proof = Proof::Size;
+    source.world().change(SIZE);
+    let outcome = job.pull(&mut links, &mut store, &source.eternal()).await;
+    assert_eq!(outcome.expect("no fault"), Outcome::Complete);
+    assert_eq!(store.bytes, source.world().now().whole());
+}
+
+#[tokio::test]
+async fn pieces_behind_a_gap_that_nobody_can_vouch_for_are_dropped() {
+    let source = Source::new(SIZE);
+    let mut store = Memory::default();
+    let old = source.world().now();
+    let version = Version { size: Some(SIZE), etag: Some("\"1\"".into()), modified_s: None };
+    store.begin(version).await.expect("begun");
+    store.write(300_000, old.bytes(300_000, 350_000)).await.expect("written");
+    source.world().proof = Proof::Size;
+    source.world().change(SIZE);
+    let outcome = Job::new().pull(&mut [source.connect()], &mut store, &source.eternal()).await;
+    assert_eq!(outcome.expect("no fault"), Outcome::Complete);
+    assert_eq!(store.bytes, source.world().now().whole());
+}
+
+#[tokio::test]
+async fn where_bytes_must_be_compared_every_range_is_asked_for_once() {
+    let source = Source::new(SIZE).with(|world| world.proof = Proof::Size);
+    let (mut job, mut store) = (Job::with_chunk(Some(90_000)), Memory::default());
+    let outcome = job.pull(&mut [source.connect()], &mut store, &source.eternal()).await;
+    assert_eq!(outcome.expect("no fault"), Outcome::Complete);
+    let asked = source.world().asked.clone();
+    assert_eq!(asked.len(), 5, "{asked:?}");
 }
 
 #[tokio::test]
@@ -213,7 +264,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
     #[test]
     fn whatever_happens_the_file_is_one_version(

@@ -66,8 +66,8 @@ pub(super) struct World {
     pub(super) latency: Duration,
     pub(super) rate: Option<u64>,
     pub(super) piece: u64,
-    /// Every time a range is opened the file is another one.
-    pub(super) is_restless: bool,
+    /// The next times when a range is opened the file is another one.
+    pub(super) changes: u32,
     /// No question is ever answered.
     pub(super) is_mute: bool,
     pub(super) stop: watch::Sender<bool>,
@@ -115,7 +115,7 @@ impl Source {
             latency: Duration::ZERO,
             rate: None,
             piece: 10_000,
-            is_restless: false,
+            changes: 0,
             is_mute: false,
             stop: watch::Sender::new(false),
             given: 0,
@@ -211,7 +211,8 @@ impl Connection for Link {
         self.source.answer().await;
         let mut world = self.source.world();
         world.asked.push((ask.from, ask.length));
-        if world.is_restless {
+        if let Some(left) = world.changes.checked_sub(1) {
+            world.changes = left;
             let size = world.now().size;
             world.change(size);
         }
