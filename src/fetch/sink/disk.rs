@@ -34,8 +34,12 @@ const LEAST_BYTES: u32 = 4 << 10;
 const FINISHING: usize = 2 * BATCH;
 /// How many finished files are made durable together at most.
 const BATCH: usize = 64;
-/// For how long finished files are gathered at most, while more are there already. Nobody waits for more to come.
+/// For how long finished files are gathered at most, while more are there already.
 const GATHER: Duration = Duration::from_millis(500);
+/// If the last batch is no older than this, files come one after the other, and more will come: then a batch waits for
+/// them a little. A single file never waits.
+const BUSY: Duration = Duration::from_millis(50);
+const WAIT_FOR_MORE: Duration = Duration::from_millis(5);
 
 /// A handle to the threads; they end with the last one.
 #[derive(Clone, Debug)]
@@ -176,14 +180,35 @@ fn write_all(jobs: &mpsc::Receiver<Job>, settle: &mpsc::Sender<Settle>) {
 
 fn settle_all(jobs: &mpsc::Receiver<Settle>) {
     let mut next = VecDeque::new();
+    let mut is_busy = Lately::default();
     while let Some(job) = next.pop_front().or_else(|| jobs.recv().ok()) {
         match job {
             Settle::Do(work) => work(),
             Settle::Finish(first) => {
+                is_busy.wait_for_more();
                 let batch = gather(*first, jobs, &mut next);
                 commit(batch);
+                is_busy.note();
             }
         }
+    }
+}
+
+/// When the last batch was done.
+#[derive(Default)]
+#[allow(clippy::disallowed_methods, reason = "this thread waits for a real disk")]
+struct Lately(Option<Instant>);
+
+#[allow(clippy::disallowed_methods, reason = "this thread waits for a real disk")]
+impl Lately {
+    fn wait_for_more(&self) {
+        if self.0.is_some_and(|last| last.elapsed() < BUSY) {
+            thread::sleep(WAIT_FOR_MORE);
+        }
+    }
+
+    fn note(&mut self) {
+        self.0 = Some(Instant::now());
     }
 }
 

@@ -38,7 +38,7 @@ pub use disk::{Disk, Reply};
 pub use error::SinkError;
 pub use folder::{Folder, Replica};
 pub use journal::{Journal, JournalPlace};
-pub use part::{Part, Pending};
+pub use part::{Opening, Part, Pending};
 pub use ranges::Ranges;
 pub use stdout::Pipe;
 pub use sums::Sums;

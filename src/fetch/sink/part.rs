@@ -44,6 +44,30 @@ pub struct Part {
     is_stale: bool,
 }
 
+/// A partial file on its way to be opened: what is asked of the disk is asked already, and done whether somebody waits or
+/// not. Harmless to wait for by halves.
+#[derive(Debug)]
+pub struct Opening {
+    disk: Disk,
+    file: Reply<PartFile>,
+}
+
+impl Opening {
+    /// The partial file, when it is open.
+    pub async fn opened(&mut self) -> Result<Part, SinkError> {
+        let opened = (&mut self.file).await?;
+        let (version, have) = opened.found();
+        Ok(Part {
+            disk: self.disk.clone(),
+            file: Arc::new(opened),
+            version,
+            have,
+            is_begun: false,
+            is_stale: false,
+        })
+    }
+}
+
 /// A file on its way to its name: ready when it is there for good.
 pub type Pending = Reply<Finished>;
 
@@ -55,16 +79,18 @@ impl Part {
         name: Name,
         journal: Option<JournalPlace>,
     ) -> Result<Self, SinkError> {
-        let opened = disk.run(Thread::Writer, move || PartFile::open(folder, name, journal)).await?;
-        let (version, have) = opened.found();
-        Ok(Self {
-            disk: disk.clone(),
-            file: Arc::new(opened),
-            version,
-            have,
-            is_begun: false,
-            is_stale: false,
-        })
+        Self::begin_to_open(disk, folder, name, journal).opened().await
+    }
+
+    /// The same for somebody who has something else to do meanwhile.
+    pub fn begin_to_open(
+        disk: &Disk,
+        folder: Arc<Folder>,
+        name: Name,
+        journal: Option<JournalPlace>,
+    ) -> Opening {
+        let file = disk.run(Thread::Writer, move || PartFile::open(folder, name, journal));
+        Opening { disk: disk.clone(), file }
     }
 
     /// Of which version the bytes are.

@@ -113,6 +113,12 @@ impl Common<'_> {
         self.queue.lock().expect("nobody panics with the queue in hand").pop_front()
     }
 
+    /// The next one, if there are enough for everybody.
+    fn want_after_next(&self) -> Option<(usize, Want)> {
+        let mut queue = self.queue.lock().expect("nobody panics with the queue in hand");
+        if queue.len() > self.config.connections { queue.pop_front() } else { None }
+    }
+
     fn next_address(&self) -> Option<Address> {
         let queue = self.queue.lock().expect("nobody panics with the queue in hand");
         queue.front().map(|(_, want)| want.address.clone())

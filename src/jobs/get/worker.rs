@@ -12,7 +12,7 @@ use tracing::info;
 
 use crate::fetch::engine::{self, Outcome, Pull, PullError};
 use crate::fetch::plan::{self, Planner};
-use crate::fetch::sink::{Algorithm, Digest, Finish, Folder, JournalPlace, Part, Pipe};
+use crate::fetch::sink::{Algorithm, Digest, Finish, Folder, JournalPlace, Opening, Part, Pipe};
 use crate::fetch::source::Source;
 use crate::fetch::store::Stream;
 use crate::fetch::{Address, Connection as _, Fault, Name, Options, Refusal, Slot, Version};
@@ -51,6 +51,8 @@ impl TurnEnd {
 struct Current {
     index: usize,
     want: Want,
+    /// A new part that is being opened: asked for while the file before was pulled.
+    opening: Option<Opening>,
     place: Option<Place>,
 }
 
@@ -72,6 +74,8 @@ type Done = Pin<Box<dyn Future<Output = (usize, Fate)> + Send>>;
 pub(super) struct Worker {
     sources: Sources,
     current: Option<Current>,
+    /// The file after it: small files would wait for their parts to be opened more than for the source.
+    after: Option<Current>,
     planner: Planner,
     backoff: Backoff,
     /// Files that are whole, on their way to the disk and to their names.
@@ -90,6 +94,7 @@ impl Worker {
                 options: Arc::clone(&config.options),
             },
             current: None,
+            after: None,
             planner: planner(config),
             backoff: Backoff::new(config.patience, seed),
             pending: FuturesUnordered::new(),
@@ -112,9 +117,10 @@ impl Worker {
         loop {
             // First this: who has nothing left does not wait for another slot to find it out.
             if self.current.is_none() {
-                let Some((index, want)) = common.next_want() else { return TurnEnd::Drained };
-                common.watch.on(Event::Began { index, address: &want.address });
-                self.current = Some(Current { index, want, place: None });
+                let next = || common.next_want().map(|(index, want)| Current::new(index, want));
+                let Some(current) = self.after.take().or_else(next) else { return TurnEnd::Drained };
+                common.watch.on(Event::Began { index: current.index, address: &current.want.address });
+                self.current = Some(current);
             }
             if slot.is_over() {
                 return TurnEnd::SlotOver;
@@ -171,7 +177,7 @@ impl Worker {
         slot: &Slot,
         current: &mut Current,
     ) -> Result<Step, PullError> {
-        if current.place.is_none() {
+        if current.place.is_none() && !self.open_begun(common, slot, current).await? {
             match self.prepare(common, slot, &mut current.want).await? {
                 Prepared::Place(place) => current.place = Some(place),
                 Prepared::Fate(fate) => {
@@ -182,6 +188,9 @@ impl Worker {
             }
         }
         let Some(place) = &mut current.place else { return Ok(Step::SlotOver) };
+        if self.after.is_none() {
+            self.after = begin_next(common);
+        }
         let watch = FileWatch { common, index: current.index };
         let sources = self.sources.of(&current.want.address)?;
         let with = Pull {
@@ -231,6 +240,26 @@ impl Worker {
         }
     }
 
+    /// Waits for a part whose opening was begun before, if it was.
+    async fn open_begun(
+        &mut self,
+        common: &Common<'_>,
+        slot: &Slot,
+        current: &mut Current,
+    ) -> Result<bool, PullError> {
+        let Some(opening) = &mut current.opening else { return Ok(false) };
+        let opened = tokio::select! {
+            biased;
+            opened = opening.opened() => opened,
+            () = slot.over() => return Ok(true),
+        };
+        current.opening = None;
+        let mut part = opened?;
+        part.hash_along(&algorithms(common.config, current.want.expected.as_ref()));
+        current.place = Some(Place::Part(Box::new(part)));
+        Ok(true)
+    }
+
     /// Waits for finished files until no more than `most` are on their way.
     async fn collect(&mut self, common: &Common<'_>, most: usize) {
         while self.pending.len() > most {
@@ -248,6 +277,14 @@ impl Worker {
     pub(super) async fn finish(&mut self, common: &Common<'_>) {
         self.collect(common, 0).await;
         self.close().await;
+        if let Some(mut opening) = self.after.take().and_then(|after| after.opening) {
+            // It was never begun, so nothing of it should be left.
+            if let Ok(part) = opening.opened().await
+                && part.have().is_empty()
+            {
+                let _ = part.discard().await;
+            }
+        }
         if let Some(current) = self.current.take() {
             common.end(current.index, Fate::Interrupted);
         }
@@ -255,7 +292,8 @@ impl Worker {
 
     /// Opens the connections that the next turn will begin with.
     pub(super) async fn warm(&mut self, common: &Common<'_>) {
-        let current = self.current.as_ref().map(|current| current.want.address.clone());
+        let current = self.current.as_ref().or(self.after.as_ref());
+        let current = current.map(|current| current.want.address.clone());
         let Some(address) = current.or_else(|| common.next_address()) else { return };
         if let Ok(sources) = self.sources.of(&address) {
             join_all(sources.iter_mut().map(|source| source.warm(&address))).await;
@@ -266,6 +304,31 @@ impl Worker {
     pub(super) async fn close(&mut self) {
         join_all(self.sources.by_origin.values_mut().flatten().map(Source::close)).await;
     }
+}
+
+impl Current {
+    fn new(index: usize, want: Want) -> Self {
+        Self { index, want, opening: None, place: None }
+    }
+}
+
+/// Takes the next file from the queue and begins to open its part, if that is all there is to prepare.
+fn begin_next(common: &Common<'_>) -> Option<Current> {
+    let config = common.config;
+    if config.dry_run || config.sums || !config.resume {
+        return None;
+    }
+    let (index, want) = common.want_after_next()?;
+    let mut next = Current::new(index, want);
+    if let To::File { folder, name } = &next.want.to
+        && let Ok(folder) = common.folder(folder)
+        // What is there may be up to date: the source has to be asked.
+        && matches!(folder.replica(name), Ok(None))
+    {
+        let journal = JournalPlace::for_file(&config.state, &folder.path().join(name.as_str()));
+        next.opening = Some(Part::begin_to_open(&common.disk, folder, name.clone(), Some(journal)));
+    }
+    Some(next)
 }
 
 fn planner(config: &Config) -> Planner {
