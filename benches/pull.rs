@@ -35,6 +35,9 @@ const ROUNDS: usize = 7;
 const AGE_S: u64 = 1_000_000;
 const CHANGED_S: u64 = 1_600_000_000;
 
+/// How a program is called to pull everything of a server into a folder.
+type Program = fn(&Server, &Path, &Path) -> Command;
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let rounds = words.iter().find_map(|word| word.strip_prefix("rounds=")?.parse().ok()).unwrap_or(ROUNDS);
@@ -165,7 +168,7 @@ fn one_large(command: Command, target: &Path, check: bool) -> Run {
 fn small(server: &Server, where_to: &str, place: &Path, rounds: usize) {
     let files = server.files;
     println!("\n{files} files of {FILE_BYTES} bytes from {} to {where_to}: files per second", server.name);
-    let programs: [(&str, fn(&Server, &Path, &Path) -> Command); 4] =
+    let programs: [(&str, Program); 4] =
         [("stroll", stroll_many), ("wget", wget_many), ("lftp", lftp_many), ("curl", curl_many)];
     let programs = programs.map(|(name, make)| (name, make, Vec::<Run>::new()));
     let mut programs: Vec<_> = programs.into_iter().filter(|(name, ..)| is_installed(name)).collect();

@@ -267,6 +267,8 @@ impl Connection for Link {
         }
     }
 
+    async fn warm(&mut self, _: &Address) {}
+
     async fn close(&mut self) {
         self.open = None;
     }
