@@ -378,10 +378,14 @@ impl<'a, S: Store> Shared<'a, S> {
     /// that was here before anybody asked.
     async fn check_at_the_end<C: Connection>(&self, connection: &mut C) -> Result<Outcome, PullError> {
         let version = self.store.lock().await.version().cloned();
-        let (opened, is_resumed) = {
+        let (opened, is_resumed, is_last) = {
             let books = self.books();
-            (books.opened, books.is_resumed)
+            (books.opened, books.is_resumed, books.claimed.is_empty())
         };
+        if !is_last {
+            // Whoever is still at work will look.
+            return Ok(Outcome::Complete);
+        }
         let is_tagged = version.as_ref().is_some_and(|version| version.etag.is_some());
         let is_one_piece = opened == 1 && !is_resumed;
         let Some(version) = version.filter(|_| opened == 0 || !(is_tagged || is_one_piece)) else {

@@ -155,16 +155,22 @@ async fn bytes_are_called_by_the_version_that_they_are_of() {
 }
 
 #[tokio::test]
-async fn a_source_that_says_less_than_before_is_not_believed() {
-    let source = Source::new(SIZE).with(|world| world.deeds = [(200_000, Deed::Stop)].into());
-    let (mut job, mut store, mut links) = (Job::new(), Memory::default(), [source.connect()]);
-    let outcome = job.pull(&mut links, &mut store, &source.eternal()).await;
-    assert_eq!(outcome.expect("no fault"), Outcome::SlotOver);
-    source.world().proof = Proof::Size;
-    source.world().change(SIZE);
-    let outcome = job.pull(&mut links, &mut store, &source.eternal()).await;
-    assert_eq!(outcome.expect("no fault"), Outcome::Complete);
-    assert_eq!(store.bytes, source.world().now().whole());
+async fn a_source_that_says_less_than_before_is_believed_as_far_as_its_bytes_go() {
+    for is_changed in [false, true] {
+        let source = Source::new(SIZE).with(|world| world.deeds = [(200_000, Deed::Stop)].into());
+        let (mut job, mut store, mut links) = (Job::new(), Memory::default(), [source.connect()]);
+        let outcome = job.pull(&mut links, &mut store, &source.eternal()).await;
+        assert_eq!(outcome.expect("no fault"), Outcome::SlotOver);
+        source.world().proof = Proof::Size;
+        if is_changed {
+            source.world().change(SIZE);
+        }
+        let outcome = job.pull(&mut links, &mut store, &source.eternal()).await;
+        assert_eq!(outcome.expect("no fault"), Outcome::Complete);
+        assert_eq!(store.bytes, source.world().now().whole());
+        let is_kept = source.world().given < SIZE + 100_000;
+        assert_ne!(is_kept, is_changed, "what is the same is kept, what is not is dropped");
+    }
 }
 
 #[tokio::test]
