@@ -13,7 +13,7 @@ use stroll::fetch::{
 };
 
 /// Long enough for a loaded machine where something is to come, short where nothing is.
-const SHORT: Duration = Duration::from_millis(400);
+const SHORT: Duration = Duration::from_millis(1_500);
 const LONG: Duration = Duration::from_secs(30);
 
 fn options() -> Options {
