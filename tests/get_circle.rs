@@ -160,6 +160,23 @@ fn a_killed_get_gives_its_slot_back() {
 }
 
 #[test]
+fn a_frozen_get_does_not_keep_the_token() {
+    let (folder, bytes) = (tempfile::tempdir().unwrap(), noise(38, 50_000_000));
+    let source = Counting::start(bytes, BYTES_PER_SEC, 0);
+    let mut labs = labs(folder.path(), 2, &source, SLOTS);
+    labs[1].run();
+    labs[1].wait_until("was served", |lab| lab.counter("slots") >= 1);
+    let mut get = start(&labs[0], &[&source.url("f")]);
+    get.wait_for("opened");
+    get.signal(Signal::STOP);
+    let before = labs[1].counter("slots");
+    labs[1].wait_until("was served again", |lab| lab.counter("slots") >= before + 3);
+    get.signal(Signal::CONT);
+    let (code, said) = get.end();
+    assert_eq!(code, Some(13), "{said}");
+}
+
+#[test]
 fn a_get_whose_member_is_killed_says_so_and_the_same_command_goes_on() {
     let (folder, bytes) = (tempfile::tempdir().unwrap(), noise(34, 6_000_000));
     let source = Counting::start(bytes.clone(), BYTES_PER_SEC, 0);

@@ -17,6 +17,7 @@ use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
 use crate::base::Time;
@@ -32,8 +33,9 @@ const WORTH_IT: Duration = Duration::from_millis(100);
 /// Jobs at a time. More than anybody runs.
 const JOBS: usize = 64;
 
-/// A job that keeps its turn for so long after the order to stop is hung.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// A job that keeps its turn for so long after the order to stop is hung, or its process frozen: it looks at the clock
+/// before it reads on, should it ever wake.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A way to ask for slots. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -87,6 +89,8 @@ struct Borrower {
 /// A turn that is out.
 #[derive(Debug)]
 struct Out {
+    /// To whom.
+    borrower: u64,
     order: watch::Sender<bool>,
     until: Time,
     /// Ready when the job has let go.
@@ -125,7 +129,7 @@ impl Lender {
                     self.tell_outlook().await?;
                 }
                 Some((id, wish)) = heard.recv() => self.on_wish(id, wish).await?,
-                () = ended(&mut self.turn) => self.on_turn_ended().await?,
+                () = ended(&mut self.turn, &self.clock) => self.on_turn_ended().await?,
                 event = events.recv() => match event {
                     Ok((at, Event::SlotBegan { token, session, until })) => {
                         info!(%token, %session, for_s = until.since(at).as_secs_f64(), "slot began");
@@ -226,7 +230,7 @@ impl Lender {
             return false;
         }
         self.served.push(borrower.id);
-        self.turn = Some(Out { order, until, ended, stopping_since: None });
+        self.turn = Some(Out { borrower: borrower.id, order, until, ended, stopping_since: None });
         true
     }
 
@@ -234,9 +238,10 @@ impl Lender {
         let Some(turn) = self.turn.take() else { return Ok(()) };
         let now = (self.clock)();
         if let Some(since) = turn.stopping_since
-            && now.since(since) > PATIENCE
+            && now.since(since) >= PATIENCE
         {
-            warn!(late_s = now.since(since).as_secs_f64(), "a job kept its turn after the order to stop");
+            warn!("a job does not let go of its turn; it gets no more of them");
+            self.borrowers.retain(|borrower| borrower.id != turn.borrower);
         }
         let is_over = turn.stopping_since.is_some() || turn.until.since(now) < WORTH_IT;
         if !is_over && self.give_turn(turn.until) {
@@ -280,11 +285,15 @@ impl Lender {
     }
 }
 
-/// Ready when the turn that is out has ended; never if none is.
-async fn ended(turn: &mut Option<Out>) {
-    match turn {
-        // It is never sent to; it fails when the job drops its end.
-        Some(out) => drop((&mut out.ended).await),
-        None => std::future::pending().await,
+/// Ready when the turn that is out has ended, or is given up; never if none is.
+async fn ended(turn: &mut Option<Out>, clock: &Clock) {
+    let Some(out) = turn else { return std::future::pending().await };
+    // Nothing is ever sent to it; it fails when the job drops its end.
+    match out.stopping_since {
+        None => drop((&mut out.ended).await),
+        Some(since) => {
+            let left = PATIENCE.saturating_sub(clock().since(since));
+            drop(timeout(left, &mut out.ended).await);
+        }
     }
 }
