@@ -117,7 +117,9 @@ fn circle(delay: &Delay, span: Duration) -> f64 {
     let begun = Instant::now();
     std::thread::sleep(span);
     let used = delay.used(begun, Instant::now());
-    labs.iter().for_each(|lab| lab.signal("INT"));
+    for lab in &labs {
+        lab.signal("INT");
+    }
     let totals: Vec<Value> = labs.iter_mut().map(|lab| end(lab, folder.path())).collect();
     let sum = |name: &str| totals.iter().filter_map(|totals| totals[name].as_f64()).sum::<f64>();
     print_circle(&used, &delay.used(all, Instant::now()), sum("slots"), sum("cuts"));

@@ -117,7 +117,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_wait_is_longer_than_the_longest(seed: u64, secs in 0u64..u64::MAX / 2, tries in 0u32..60) {
-            let patience = Patience { retries: 100, ..Patience::default() };
+            let patience = Patience { retries: 2 * 60, ..Patience::default() };
             let mut backoff = Backoff::new(patience, seed);
             for _ in 0..tries {
                 let wait = backoff.after(&refused(Some(Duration::from_secs(secs))));

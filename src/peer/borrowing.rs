@@ -250,7 +250,7 @@ impl Borrowed {
                         // If the job is gone, its wishes end too.
                         let _ = turns.send(turn).await;
                     }
-                    Some(Line::Soon {}) => drop(soon.send_replace(())),
+                    Some(Line::Soon {}) => soon.send_replace(()),
                     Some(Line::Stop {}) => if let Some((order, _)) = &out {
                         order.send_replace(true);
                     },

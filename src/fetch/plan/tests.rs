@@ -1,5 +1,11 @@
 //! The planner against a model of a link, and against a stream that goes on.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "bytes of a model: not negative, and no petabyte"
+)]
+
 use proptest::prelude::*;
 
 use super::*;
