@@ -1,7 +1,7 @@
 //! How `stroll get` fares beside curl, wget and lftp: real servers on loopback, real programs, taking turns.
 //!
 //! `cargo bench --bench pull` pulls 1 GiB from nginx and from vsftpd into memory (a tmpfs) and onto the disk, and 10,000 files
-//! of 4 KiB (FTP: 1,000) over one connection. The programs take turns, round after round, so that whatever else the machine does hits
+//! of 4 KiB (FTP: 300) over one connection. The programs take turns, round after round, so that whatever else the machine does hits
 //! all alike; every figure is printed, then medians. Processor time is what the kernel counted for the process, memory the
 //! most that it held. `cargo bench --bench pull -- large` or `-- small` does one half, `-- rounds=3` fewer rounds.
 //!
@@ -28,15 +28,12 @@ use web::Web;
 const GIB: usize = 1 << 30;
 const FILES: usize = 10_000;
 /// Over FTP fewer do: wget logs in anew for each.
-const FTP_FILES: usize = 1_000;
+const FTP_FILES: usize = 300;
 const FILE_BYTES: usize = 4 << 10;
 const ROUNDS: usize = 7;
 /// An old file: young ones have weak tags at some servers.
 const AGE_S: u64 = 1_000_000;
 const CHANGED_S: u64 = 1_600_000_000;
-
-/// How a program is called to pull everything of a server into a folder.
-type Program = fn(&Server, &Path, &Path) -> Command;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
@@ -165,10 +162,13 @@ fn one_large(command: Command, target: &Path, check: bool) -> Run {
     done
 }
 
+/// Makes the command that pulls all small files of a server into a folder; lists go into the place above it.
+type Make = fn(&Server, &Path, &Path) -> Command;
+
 fn small(server: &Server, where_to: &str, place: &Path, rounds: usize) {
     let files = server.files;
     println!("\n{files} files of {FILE_BYTES} bytes from {} to {where_to}: files per second", server.name);
-    let programs: [(&str, Program); 4] =
+    let programs: [(&str, Make); 4] =
         [("stroll", stroll_many), ("wget", wget_many), ("lftp", lftp_many), ("curl", curl_many)];
     let programs = programs.map(|(name, make)| (name, make, Vec::<Run>::new()));
     let mut programs: Vec<_> = programs.into_iter().filter(|(name, ..)| is_installed(name)).collect();

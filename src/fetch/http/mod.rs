@@ -2,7 +2,7 @@
 //!
 //! One client per connection, so that nothing of it (pool, pinned addresses, proxy) is ever shared with other options.
 //! Redirects are followed by hand, each with its own look at scheme, host and login. What an answer means is judged in
-//! [`answers`], where redirects may lead in [`guard`], what came is counted in [`body`].
+//! `answers`, where redirects may lead in `guard`, what came is counted in `body`.
 
 mod answers;
 mod body;

@@ -71,15 +71,18 @@ impl Estimate {
         waits.get(waits.len() / 2).copied().unwrap_or_default()
     }
 
-    /// The mean deviation from the mean, as a share of it.
+    /// The mean deviation from the mean, as a share of it. A byte counts as much as another: the few that fill the end of a
+    /// slot come at whatever rate a buffer has for them, and would make the whole seem unsteady.
     pub(super) fn scatter(&self) -> f64 {
-        let rates = self.ranges.iter().map(Range::rate).collect::<Vec<_>>();
-        let count = rates.len().max(1) as f64;
-        let mean = rates.iter().sum::<f64>() / count;
+        let weighed = |value: &dyn Fn(&Range) -> f64| {
+            self.ranges.iter().map(|range| range.bytes as f64 * value(range)).sum::<f64>()
+        };
+        let bytes = weighed(&|_| 1.0).max(1.0);
+        let mean = weighed(&Range::rate) / bytes;
         if mean <= 0.0 {
             return 1.0;
         }
-        rates.iter().map(|rate| (rate - mean).abs()).sum::<f64>() / count / mean
+        weighed(&|range| (range.rate() - mean).abs()) / bytes / mean
     }
 
     pub(super) fn is_sure(&self) -> bool {
