@@ -266,7 +266,7 @@ mod tests {
             for name in &names {
                 let mut url = folder.clone();
                 url.path_segments_mut().expect("a base").pop_if_empty().push(name);
-                let href = url.path().rsplit('/').next().unwrap_or_default().to_owned();
+                let href = url.path().rsplit('/').next().unwrap_or_default().replace('&', "&amp;");
                 write!(page, "<a href=\"{href}\">…</a>  16-Nov-2026 07:43  {size}\r\n").expect("a String takes all");
             }
             page.push_str("</pre></html>");

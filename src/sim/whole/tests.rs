@@ -41,7 +41,11 @@ fn rough() -> Faults {
 
 /// Whether the checkers say so on one of the seeds.
 fn shows(break_it: impl Fn(&mut Whole), wanted: impl Fn(&Violation) -> bool) -> bool {
-    (0..SEEDS).any(|seed| {
+    shows_on(SEEDS, break_it, wanted)
+}
+
+fn shows_on(seeds: u64, break_it: impl Fn(&mut Whole), wanted: impl Fn(&Violation) -> bool) -> bool {
+    (0..seeds).any(|seed| {
         let mut whole = Whole::new(&scenario(rough()), seed);
         break_it(&mut whole);
         whole.run().violations.iter().any(&wanted)
@@ -78,7 +82,8 @@ fn the_papers_rule_doubles_tokens_when_a_member_restarts() {
         whole.sabotage.secrets_repeat = true;
         whole.break_rule(Flaw::RecordedAtMove);
     };
-    assert!(shows(break_it, Violation::is_duplicate));
+    // It takes a recording of a Commit that comes just after a restart: rare, but not rare enough.
+    assert!(shows_on(20 * SEEDS, break_it, Violation::is_duplicate));
 }
 
 #[test]
