@@ -491,7 +491,8 @@ async fn nobody_there_is_no_connection() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
     let (address, _) = Address::parse(&format!("http://{free}/x")).expect("an address");
     let result = connect(options()).probe(&address).await;
-    assert!(matches!(&result, Err(Fault::Connect { to, .. }) if *to == free.to_string()), "{result:?}");
+    let Err(Fault::Refused(refusal)) = result else { panic!("{result:?}") };
+    assert!(refusal.code.is_none() && refusal.said.contains(&free.to_string()), "{refusal:?}");
 }
 
 #[tokio::test]
