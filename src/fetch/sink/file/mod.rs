@@ -25,6 +25,10 @@ use crate::fetch::version::Version;
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 /// How often the name may change hands between opening and locking before we call it busy.
 const TRIES: usize = 10;
+
+/// How often, and how far apart, a lock is tried.
+const LOCK_TRIES: u32 = 10;
+const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 /// Smaller files are not worth a reservation.
 const RESERVE_FROM_BYTES: u64 = 1 << 20;
 /// Reserving there costs a second pass over the memory, and gives nothing.
@@ -397,12 +401,28 @@ impl PartFile {
     }
 }
 
+/// Locks a part. A process that was just started may hold our own former lock until it has become another program, so it is
+/// tried for a moment.
+#[expect(clippy::disallowed_methods, reason = "on the disk's own thread, which is there to wait")]
+fn lock(file: &File) -> Result<(), Errno> {
+    let mut tries = 0;
+    loop {
+        match fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if tries < LOCK_TRIES => {
+                tries += 1;
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            result => return result,
+        }
+    }
+}
+
 /// Opens the part and locks it, and makes sure that what is locked is what the name leads to.
 fn open_locked(folder: &Folder, part_name: &str) -> Result<(File, Stat, bool), SinkError> {
     let path = || folder.path_of(part_name);
     for _ in 0..TRIES {
         let (file, is_new) = open_or_make(folder, part_name)?;
-        match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match lock(&file) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(SinkError::Busy { path: path() }),
             // Some network file systems have no locks; then nobody can be kept out.
