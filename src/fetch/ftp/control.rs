@@ -429,10 +429,15 @@ fn unwelcome(wait: Wait, address: &Address) -> Fault {
         Wait::Failed(FtpError::ConnectionError(error))
             if error.kind() == io::ErrorKind::ConnectionRefused =>
         {
-            Fault::Refused(Refusal::new(None, None, &format!("{}: {error}", place(address))))
+            refused(address, &error)
         }
         other => other.fault(),
     }
+}
+
+/// It would not even connect.
+fn refused(address: &Address, error: &io::Error) -> Fault {
+    Fault::Refused(Refusal::new(None, None, &format!("{}: {error}", place(address))))
 }
 
 fn place(address: &Address) -> String {
@@ -454,13 +459,15 @@ async fn resolve(address: &Address, time: Duration) -> Result<Vec<SocketAddr>, F
 async fn connect_to(address: &Address, time: Duration) -> Result<TcpStream, Fault> {
     let found = resolve(address, time).await?;
     let share = time / u32::try_from(found.len()).unwrap_or(u32::MAX);
-    let mut why = String::new();
+    let connect = |why| Fault::Connect { to: place(address), why };
+    let mut fault = connect("no address".to_owned());
     for to in found {
-        match tokio::time::timeout(share, TcpStream::connect(to)).await {
+        fault = match tokio::time::timeout(share, TcpStream::connect(to)).await {
             Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(error)) => why = error.to_string(),
-            Err(_) => why = format!("no answer within {share:?}"),
-        }
+            Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => refused(address, &error),
+            Ok(Err(error)) => connect(error.to_string()),
+            Err(_) => connect(format!("no answer within {share:?}")),
+        };
     }
-    Err(Fault::Connect { to: place(address), why })
+    Err(fault)
 }
