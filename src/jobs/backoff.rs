@@ -17,11 +17,18 @@ pub struct Patience {
     pub first_wait: Duration,
     /// The first wait after a refusal; doubled each time.
     pub refusal_wait: Duration,
+    /// Whether to wait for a source to which nobody could connect yet, or to call it wrong at once.
+    pub at_first: bool,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { retries: 10, first_wait: Duration::from_secs(1), refusal_wait: Duration::from_secs(300) }
+        Self {
+            retries: 10,
+            first_wait: Duration::from_secs(1),
+            refusal_wait: Duration::from_secs(300),
+            at_first: false,
+        }
     }
 }
 

@@ -6,10 +6,12 @@
 //! |---|---|
 //! | [`slots`] | a job's end of the line to whoever gives it slots |
 //! | [`backoff`] | how long to wait before the next try |
+//! | [`pull`] | the loop behind every job that pulls: what a feed wants, in slots |
 //! | [`get`] | pulls single files |
 
 pub mod backoff;
 pub mod get;
+pub mod pull;
 pub mod slots;
 
 pub use backoff::{Backoff, Patience};

@@ -8,7 +8,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 use stroll::base::units::{human_duration, human_size};
 use stroll::fetch::engine;
-use stroll::jobs::get::{Event, Fate, Watch};
+use stroll::jobs::pull::{Event, Fate, Watch};
 
 use crate::cli::progress::{Show, now};
 
@@ -174,13 +174,14 @@ impl Watch for Bars {
                 let bar = (self.show == Show::Bar).then(|| self.file_bar(&name));
                 self.state().files.insert(index, File { name, bar, is_placed: false });
             }
-            Event::File { index, event } => self.on_file(index, &event),
+            Event::File { index, event } => self.on_file(index, event),
             Event::Ended { index, fate } => self.on_ended(index, fate),
             Event::Waiting { expected } => self.state().doing(match expected {
                 Some(wait) => format!("waits for the token, about {}", about(wait)),
                 None => "waits for the token".into(),
             }),
             Event::SlotBegan => self.state().doing(String::new()),
+            Event::Listed { .. } | Event::SlotEnded { .. } | Event::Idle { .. } => {}
             Event::Pausing { wait, fault } => {
                 self.say(&format!("{fault}; trying again in {}", about(wait)));
                 self.state().doing(format!("leaves the source alone for {}", about(wait)));
@@ -303,7 +304,12 @@ fn as_json(event: &Event<'_>) -> Option<serde_json::Value> {
         Event::Waiting { expected } => {
             json!({"event": "waiting", "expected_s": expected.map(|wait| wait.as_secs_f64())})
         }
+        Event::Listed { address, entries } => {
+            json!({"event": "listed", "url": address.to_string(), "entries": entries})
+        }
         Event::SlotBegan => json!({"event": "slot"}),
+        Event::SlotEnded { bytes } => json!({"event": "slot_ended", "bytes": bytes}),
+        Event::Idle { wait } => json!({"event": "idle", "wait_s": wait.map(|wait| wait.as_secs_f64())}),
         Event::Pausing { wait, fault } => {
             json!({"event": "pausing", "wait_s": wait.as_secs_f64(), "why": fault.to_string()})
         }

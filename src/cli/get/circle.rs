@@ -2,7 +2,7 @@
 
 use stroll::fetch::Address;
 use stroll::jobs::Slots;
-use stroll::jobs::get::Want;
+use stroll::jobs::pull::Want;
 use stroll::peer::{Client, ControlError, Member, Options, PeerError};
 use stroll::trust::Home;
 use tokio::sync::oneshot;

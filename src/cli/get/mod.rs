@@ -16,7 +16,8 @@ use stroll::base::units::parse_duration;
 use stroll::driver::random_bytes;
 use stroll::fetch::limit::Limiter;
 use stroll::fetch::timetable;
-use stroll::jobs::get::{self, Config, Want};
+use stroll::jobs::get;
+use stroll::jobs::pull::{Config, Want};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use stroll::fetch::address::UserInfo;
 use stroll::fetch::sink::Digest;
 use stroll::fetch::{Address, Login, Logins, Name, Secret};
-use stroll::jobs::get::{To, Want};
+use stroll::jobs::pull::{To, Want};
 
 use crate::cli::exit::UsageError;
 use crate::cli::settings::read_text;
@@ -59,7 +59,7 @@ pub(super) fn wants(
             logins.give(address.clone(), Login { user, password });
         }
         let to = place.of(&address)?;
-        wants.push(Want { address, to, expected });
+        wants.push(Want { address, to, expected, ask_first: true });
     }
     without_twins(wants)
 }
@@ -97,7 +97,9 @@ impl Place {
     fn of(&self, address: &Address) -> Result<To, UsageError> {
         Ok(match self {
             Self::Stdout => To::Stdout,
-            Self::File { folder, name } => To::File { folder: folder.clone(), name: name.clone() },
+            Self::File { folder, name } => {
+                To::File { root: folder.clone(), below: Vec::new(), name: name.clone() }
+            }
             Self::Folder(_) if address.is_folder() => {
                 return Err(UsageError(format!(
                     "{address}: ends like a folder; if you want its page, say with --output what to call it"
@@ -109,7 +111,7 @@ impl Place {
                         "{address}: no file name to be had from it ({why}); say one with --output"
                     ))
                 })?;
-                To::File { folder: folder.clone(), name }
+                To::File { root: folder.clone(), below: Vec::new(), name }
             }
         })
     }
@@ -120,11 +122,11 @@ fn without_twins(wants: Vec<Want>) -> Result<Vec<Want>, UsageError> {
     let mut seen = std::collections::BTreeMap::new();
     let mut single = Vec::with_capacity(wants.len());
     for want in wants {
-        let To::File { folder, name } = &want.to else {
+        let To::File { name, .. } = &want.to else {
             single.push(want);
             continue;
         };
-        match seen.insert((folder.clone(), name.clone()), want.address.clone()) {
+        match seen.insert(want.to.clone(), want.address.clone()) {
             Some(other) if other == want.address => {}
             Some(other) => {
                 return Err(UsageError(format!("{other} and {} would both become {name}", want.address)));

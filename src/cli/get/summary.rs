@@ -8,7 +8,7 @@ use stroll::base::units::{human_duration, human_size};
 use stroll::fetch::Fault;
 use stroll::fetch::engine::PullError;
 use stroll::fetch::sink::SinkError;
-use stroll::jobs::get::{Fate, To, Totals, Want};
+use stroll::jobs::pull::{Fate, Totals, Want};
 
 use super::Stopped;
 use super::bars::chain;
@@ -22,10 +22,7 @@ pub(super) struct Named {
 
 impl Named {
     pub(super) fn new(want: &Want) -> Self {
-        let path = match &want.to {
-            To::File { folder, name } => Some(folder.join(name.as_str()).display().to_string()),
-            To::Stdout => None,
-        };
+        let path = want.to.path().map(|path| path.display().to_string());
         Self { url: want.address.to_string(), path }
     }
 }

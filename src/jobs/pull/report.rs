@@ -1,4 +1,4 @@
-//! What a get did, and what it tells while it does it.
+//! What a pull did, and what it tells while it does it.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub enum Fate {
     Interrupted,
 }
 
-/// A get, in numbers.
+/// A pull, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Totals {
     /// Bytes that came in this run.
@@ -45,10 +45,12 @@ pub struct Totals {
     pub slots: u64,
     /// How often a connection was cut off at a slot's end.
     pub cuts: u64,
+    /// Folders that were listed.
+    pub listings: u64,
 }
 
 /// What happens, for people to see.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// A file's turn has come.
     Began {
@@ -57,12 +59,19 @@ pub enum Event<'a> {
         /// Where it is.
         address: &'a Address,
     },
+    /// A folder was listed.
+    Listed {
+        /// Where it is.
+        address: &'a Address,
+        /// How many entries it has.
+        entries: usize,
+    },
     /// Something happened to it.
     File {
         /// Which of the files.
         index: usize,
         /// What.
-        event: engine::Event,
+        event: &'a engine::Event,
     },
     /// It is done with.
     Ended {
@@ -78,6 +87,16 @@ pub enum Event<'a> {
     },
     /// A slot began.
     SlotBegan,
+    /// It is over for us.
+    SlotEnded {
+        /// What it brought.
+        bytes: u64,
+    },
+    /// There is nothing to do.
+    Idle {
+        /// For so long, if that is known.
+        wait: Option<Duration>,
+    },
     /// Something went wrong that may pass.
     Pausing {
         /// For so long.
@@ -96,4 +115,19 @@ pub trait Watch: Send + Sync {
 /// Nobody.
 impl Watch for () {
     fn on(&self, _: Event<'_>) {}
+}
+
+/// Both.
+impl<A: Watch, B: Watch> Watch for (A, B) {
+    fn on(&self, event: Event<'_>) {
+        self.0.on(event);
+        self.1.on(event);
+    }
+}
+
+/// The same one.
+impl<W: Watch + ?Sized> Watch for &W {
+    fn on(&self, event: Event<'_>) {
+        (**self).on(event);
+    }
 }

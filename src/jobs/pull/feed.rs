@@ -1,0 +1,131 @@
+//! What there is to do at a source, one thing at a time: the line between a job's rules and the pulling itself.
+//!
+//! A feed is a machine without clock, socket or disk. The puller asks it for the next [`Task`], does it while a slot
+//! lasts, and tells how it ended; a get, a mirror and a subscription differ in their feeds alone.
+//!
+//! ```text
+//!   feed ── Next::Task(List) ──> puller ── Listing ──> feed ── Next::Task(Pull) ──> puller ── Fate ──> feed ── …
+//!                                                      feed ── Next::Wait ──> the token goes on
+//! ```
+
+use std::path::PathBuf;
+
+use crate::base::Time;
+use crate::fetch::sink::Digest;
+use crate::fetch::{Address, Fault, Listing, Name};
+
+use super::report::Fate;
+
+/// The time, as a feed is told it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// On the puller's own clock, which is never set.
+    pub now: Time,
+    /// In seconds since 1970.
+    pub wall_s: i64,
+}
+
+/// Where a job's work comes from.
+pub trait Feed: Send {
+    /// What to do next.
+    fn next(&mut self, at: Moment) -> Next;
+
+    /// A task has ended. Tasks that were given out and not ended when the pull is over did not end.
+    fn ended(&mut self, id: usize, end: End, at: Moment);
+
+    /// Where the next task will probably be, so that a connection can be opened before its turn.
+    fn outlook(&self) -> Option<Address>;
+
+    /// How many tasks may be done side by side. If it is one, all connections work on it.
+    fn abreast(&self) -> usize {
+        usize::MAX
+    }
+
+    /// How fast the stream grows at its source, if this is a stream.
+    fn stream_rate(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Next {
+    /// This. The number is the feed's own, and never given twice.
+    Task(usize, Task),
+    /// Nothing now. Ask again then, or when a task has ended.
+    Wait(Option<Time>),
+    /// Nothing any more.
+    Done,
+}
+
+/// Something to do at a source.
+#[derive(Clone, Debug)]
+pub enum Task {
+    /// Pull a file.
+    Pull(Want),
+    /// List a folder.
+    List(Address),
+}
+
+/// How a task ended.
+#[derive(Debug)]
+pub enum End {
+    /// What became of a file.
+    Pulled(Fate),
+    /// A folder, or why there is none.
+    Listed(Result<Listing, Fault>),
+}
+
+/// A file that is wanted.
+#[derive(Clone, Debug)]
+pub struct Want {
+    /// Where it is.
+    pub address: Address,
+    /// Where it goes.
+    pub to: To,
+    /// What its bytes must add up to.
+    pub expected: Option<Digest>,
+    /// Whether to ask the source first if the replica that is here is the same. Who has seen a listing knows already.
+    pub ask_first: bool,
+}
+
+/// Where a file goes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum To {
+    /// Into a folder, under a name.
+    File {
+        /// The folder that the user named; made if it is not there.
+        root: PathBuf,
+        /// The way down from it. No link is followed there.
+        below: Vec<Name>,
+        /// The name.
+        name: Name,
+    },
+    /// To standard output, in order.
+    Stdout,
+}
+
+impl Task {
+    /// Where it is to be done.
+    pub fn address(&self) -> &Address {
+        match self {
+            Self::Pull(want) => &want.address,
+            Self::List(address) => address,
+        }
+    }
+}
+
+impl To {
+    /// Where the file will be, for people.
+    pub fn path(&self) -> Option<PathBuf> {
+        match self {
+            Self::File { root, below, name } => {
+                let mut path = root.clone();
+                path.extend(below.iter().map(Name::as_str));
+                path.push(name.as_str());
+                Some(path)
+            }
+            Self::Stdout => None,
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! Pulls what a [`Feed`] wants, in the slots that are given: the one loop behind every job that pulls.
+//!
+//! ```text
+//!   feed ──> worker ──> engine (while the turn lasts) ──> part ──> finished file
+//!              │ fault: wait, tell the circle if the source refuses, go on
+//! ```
+//!
+//! | file | what it is |
+//! |---|---|
+//! | [`feed`] | what there is to do, one thing at a time |
+//! | `worker` | does one thing at a time, over its own connections |
+//! | `sums` | checksums that lie beside the files |
+//! | [`report`] | what was done, and what is told meanwhile |
+
+pub mod feed;
+pub mod report;
+mod sums;
+mod worker;
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::base::{Rng, Time};
+use crate::fetch::limit::Limiter;
+use crate::fetch::sink::{Disk, Folder, SinkError};
+use crate::fetch::{Address, Fault, Name, Options};
+
+use super::backoff::Patience;
+use super::slots::{Sign, Slots, Turn};
+
+pub use feed::{End, Feed, Moment, Next, Task, To, Want};
+pub use report::{Event, Fate, Totals, Watch};
+use worker::{TurnEnd, Worker};
+
+/// How to pull.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are the user's switches, each on its own")]
+pub struct Config {
+    /// How connections behave.
+    pub options: Arc<Options>,
+    /// How many at a time.
+    pub connections: usize,
+    /// How patient to be.
+    pub patience: Patience,
+    /// Slower than this, in bytes a second, for half a minute is a fault; 0 for never.
+    pub min_speed: u64,
+    /// Look for checksums beside the files.
+    pub sums: bool,
+    /// Go on where an earlier run ended.
+    pub resume: bool,
+    /// Give replicas the time of their originals.
+    pub times: bool,
+    /// Compute the SHA-256 of everything.
+    pub sha256: bool,
+    /// Size of ranges; `None` to follow slot and throughput.
+    pub chunk: Option<u64>,
+    /// How long a connection may stay open between two slots.
+    pub idle_grace: Duration,
+    /// Where journals are kept.
+    pub state: PathBuf,
+    /// Only look what would be pulled.
+    pub dry_run: bool,
+    /// Of what is random: the jitter of waits.
+    pub seed: u64,
+}
+
+/// A feed that waits is asked again after this at the latest: it may follow something that nobody else sees.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What the workers share.
+struct Common<'a, F> {
+    config: &'a Config,
+    /// What the user allows, and what the slot does.
+    limiters: [Limiter; 2],
+    /// The user's order.
+    stop: watch::Receiver<bool>,
+    watch: &'a dyn Watch,
+    disk: Disk,
+    /// The folder that was last written to: most files go where the last one went, and files of one folder become
+    /// durable together.
+    folder: Mutex<Option<LastFolder>>,
+    work: Mutex<Work<F>>,
+    /// A task has ended, or a worker has: there may be something else to do, or nothing to wait for.
+    news: Notify,
+    totals: Mutex<Totals>,
+    begun: Instant,
+}
+
+/// What there is to do.
+struct Work<F> {
+    feed: F,
+    /// Taken out ahead, so that the next file can be prepared while one is pulled.
+    ahead: VecDeque<(usize, Task)>,
+    workers: usize,
+    /// Workers that are doing something right now.
+    busy: usize,
+}
+
+/// A folder that is open.
+struct LastFolder {
+    root: PathBuf,
+    below: Vec<Name>,
+    folder: Arc<Folder>,
+}
+
+/// What the feed would say.
+enum Peek {
+    Task,
+    Wait(Option<Time>),
+    Done,
+}
+
+impl<F: Feed> Work<F> {
+    fn peek(&mut self, at: Moment) -> Peek {
+        match self.look_ahead(at) {
+            _ if !self.ahead.is_empty() => Peek::Task,
+            Some(Next::Done) => Peek::Done,
+            Some(Next::Wait(until)) => Peek::Wait(until),
+            Some(Next::Task(..)) | None => Peek::Wait(None),
+        }
+    }
+
+    fn next(&mut self, at: Moment) -> Next {
+        let rest = self.look_ahead(at);
+        match (self.ahead.pop_front(), rest) {
+            (Some((id, task)), _) => Next::Task(id, task),
+            (None, Some(rest)) => rest,
+            (None, None) => Next::Wait(None),
+        }
+    }
+
+    /// The next file, if there are enough for everybody.
+    fn want_ahead(&mut self, at: Moment) -> Option<(usize, Want)> {
+        self.look_ahead(at);
+        if self.ahead.len() <= self.workers {
+            return None;
+        }
+        match self.ahead.pop_front()? {
+            (id, Task::Pull(want)) => Some((id, want)),
+            other => {
+                self.ahead.push_front(other);
+                None
+            }
+        }
+    }
+
+    /// What the feed said when it had no more tasks.
+    fn look_ahead(&mut self, at: Moment) -> Option<Next> {
+        while self.ahead.len() < 2 * self.workers {
+            match self.feed.next(at) {
+                Next::Task(id, task) => self.ahead.push_back((id, task)),
+                rest => return Some(rest),
+            }
+        }
+        None
+    }
+}
+
+impl<F: Feed> Common<'_, F> {
+    fn work(&self) -> std::sync::MutexGuard<'_, Work<F>> {
+        self.work.lock().expect("nobody panics with the work in hand")
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { now: Time::ZERO + self.begun.elapsed(), wall_s: jiff::Timestamp::now().as_second() }
+    }
+
+    fn next_address(&self) -> Option<Address> {
+        let work = self.work();
+        work.ahead.front().map(|(_, task)| task.address().clone()).or_else(|| work.feed.outlook())
+    }
+
+    fn want_ahead(&self) -> Option<(usize, Want)> {
+        let at = self.moment();
+        self.work().want_ahead(at)
+    }
+
+    fn totals(&self) -> std::sync::MutexGuard<'_, Totals> {
+        self.totals.lock().expect("nobody panics with the totals in hand")
+    }
+
+    fn folder(&self, root: &Path, below: &[Name]) -> Result<Arc<Folder>, SinkError> {
+        let mut last = self.folder.lock().expect("nobody panics with the folder in hand");
+        if let Some(last) = &*last
+            && last.root == root
+            && last.below == below
+            && !last.folder.is_removed()
+        {
+            return Ok(Arc::clone(&last.folder));
+        }
+        let mut folder = Arc::new(Folder::open(root, true)?);
+        for name in below {
+            folder = Arc::new(folder.subfolder(name, true)?);
+        }
+        let (root, below) = (root.to_owned(), below.to_vec());
+        *last = Some(LastFolder { root, below, folder: Arc::clone(&folder) });
+        Ok(folder)
+    }
+
+    fn slot_limiter(&self) -> &Limiter {
+        let [_, slot] = &self.limiters;
+        slot
+    }
+
+    fn is_stopped(&self) -> bool {
+        *self.stop.borrow() || self.stop.has_changed().is_err()
+    }
+
+    /// What comes of `work`, or nothing if the user says stop before.
+    async fn or_stop<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let mut stop = self.stop.clone();
+        tokio::select! {
+            biased;
+            // An order that cannot come any more is one.
+            _ = stop.wait_for(|stop| *stop) => None,
+            done = work => Some(done),
+        }
+    }
+
+    /// How much had come before.
+    fn slot_began(&self) -> u64 {
+        self.watch.on(Event::SlotBegan);
+        let mut totals = self.totals();
+        totals.slots += 1;
+        totals.bytes
+    }
+
+    /// A worker has something to do.
+    fn at_work(&self) {
+        self.work().busy += 1;
+    }
+
+    /// It has not. Whether others have.
+    fn at_rest(&self) -> bool {
+        let mut work = self.work();
+        work.busy -= 1;
+        let are_others = work.busy > 0;
+        drop(work);
+        self.news.notify_waiters();
+        are_others
+    }
+
+    fn pulled(&self, index: usize, fate: Fate) {
+        self.watch.on(Event::Ended { index, fate: &fate });
+        self.end(index, End::Pulled(fate));
+    }
+
+    fn end(&self, id: usize, end: End) {
+        let at = self.moment();
+        self.work().feed.ended(id, end, at);
+        self.news.notify_waiters();
+    }
+}
+
+/// Does what the feed wants, in the slots that are given, until there is nothing left or `stop` says otherwise. Gives the
+/// feed back.
+pub async fn pull<F: Feed>(
+    feed: F,
+    config: &Config,
+    slots: &mut Slots,
+    limiter: &Limiter,
+    stop: &watch::Receiver<bool>,
+    watch: &dyn Watch,
+) -> (F, Totals) {
+    let mut rng = Rng::seeded(config.seed);
+    let connections = config.connections.max(1);
+    let count = connections.min(feed.abreast().max(1));
+    let each = if count == 1 { connections } else { 1 };
+    let mut workers: Vec<Worker> = (0..count).map(|_| Worker::new(each, rng.next_u64(), config)).collect();
+    let common = Common {
+        config,
+        limiters: [limiter.clone(), Limiter::new(None)],
+        stop: stop.clone(),
+        watch,
+        disk: Disk::start(),
+        folder: Mutex::new(None),
+        work: Mutex::new(Work { feed, ahead: VecDeque::new(), workers: count, busy: 0 }),
+        news: Notify::new(),
+        totals: Mutex::new(Totals::default()),
+        begun: Instant::now(),
+    };
+    run(&common, &mut workers, slots).await;
+    join_all(workers.iter_mut().map(|worker| worker.finish(&common))).await;
+    let mut totals = *common.totals();
+    totals.elapsed_s = common.begun.elapsed().as_secs_f64();
+    let work = common.work.into_inner().expect("nobody panics with the work in hand");
+    (work.feed, totals)
+}
+
+/// Turn after turn, until nothing is left or there are no more turns.
+async fn run<F: Feed>(common: &Common<'_, F>, workers: &mut [Worker], slots: &mut Slots) {
+    slots.want(true);
+    while let Some(turn) = next_turn(common, workers, slots).await {
+        let before = common.slot_began();
+        let slot = turn.slot.clone().ended_by(common.stop.clone());
+        let return_time = slots.expected_wait();
+        let turns = workers.iter_mut().map(|worker| worker.turn(common, &slot, return_time));
+        let ends = join_all(turns).await;
+        // From here on the token may go.
+        drop(turn);
+        common.watch.on(Event::SlotEnded { bytes: common.totals().bytes - before });
+        match worst(ends) {
+            TurnEnd::Drained => break,
+            TurnEnd::Idle => {
+                if idle(common, workers, slots).await.is_break() {
+                    break;
+                }
+            }
+            TurnEnd::SlotOver => {}
+            TurnEnd::Pause { wait, fault } => pause(common, workers, slots, wait, &fault).await,
+        }
+    }
+    slots.want(false);
+}
+
+/// Waits for the next turn; `None` if there is none, or the user says stop. A connection that nobody uses is closed after
+/// its grace, and opened when a turn may come.
+async fn next_turn<F: Feed>(
+    common: &Common<'_, F>,
+    workers: &mut [Worker],
+    slots: &mut Slots,
+) -> Option<Turn> {
+    if common.is_stopped() {
+        return None;
+    }
+    if slots.is_eternal() {
+        return slots.next().await;
+    }
+    let begun = Instant::now();
+    common.watch.on(Event::Waiting { expected: slots.expected_wait() });
+    let turn = common.or_stop(wait_for_turn(common, workers, slots)).await;
+    common.totals().waited_s += begun.elapsed().as_secs_f64();
+    turn.flatten()
+}
+
+async fn wait_for_turn<F: Feed>(
+    common: &Common<'_, F>,
+    workers: &mut [Worker],
+    slots: &mut Slots,
+) -> Option<Turn> {
+    slots.forget_signs();
+    tokio::select! {
+        biased;
+        turn = slots.next() => return turn,
+        // Files that are whole get their names while we wait.
+        () = collect_all(common, workers) => {}
+    }
+    let mut is_open = true;
+    loop {
+        let grace = if is_open { common.config.idle_grace } else { Duration::MAX };
+        match timeout(grace, slots.sign()).await {
+            Ok(Sign::Turn(turn)) => return Some(turn),
+            Ok(Sign::Never) => return None,
+            Ok(Sign::Soon) => {
+                is_open = true;
+                if let ControlFlow::Break(turn) = warm_up(common, workers, slots).await {
+                    return turn;
+                }
+            }
+            Err(_) => {
+                is_open = false;
+                close_all(workers).await;
+            }
+        }
+    }
+}
+
+/// Opens connections for a turn that may come in a moment. If it comes before they are open, it begins with that.
+async fn warm_up<F: Feed>(
+    common: &Common<'_, F>,
+    workers: &mut [Worker],
+    slots: &mut Slots,
+) -> ControlFlow<Option<Turn>> {
+    let mut warming = pin!(join_all(workers.iter_mut().map(|worker| worker.warm(common))));
+    tokio::select! {
+        biased;
+        _ = &mut warming => ControlFlow::Continue(()),
+        turn = slots.next() => {
+            if let Some(turn) = &turn {
+                tokio::select! {
+                    _ = warming => {}
+                    () = turn.slot.over() => {}
+                }
+            }
+            ControlFlow::Break(turn)
+        }
+    }
+}
+
+/// Waits until the feed has something to do again. Nobody needs the token meanwhile.
+async fn idle<F: Feed>(common: &Common<'_, F>, workers: &mut [Worker], slots: &mut Slots) -> ControlFlow<()> {
+    slots.want(false);
+    if common.or_stop(collect_all(common, workers)).await.is_none() {
+        return ControlFlow::Break(());
+    }
+    let close_at = Instant::now() + common.config.idle_grace;
+    let mut is_open = true;
+    let mut told = None;
+    loop {
+        let at = common.moment();
+        let until = match common.work().peek(at) {
+            Peek::Task => break,
+            Peek::Done => return ControlFlow::Break(()),
+            Peek::Wait(until) => until,
+        };
+        if told != Some(until) {
+            common.watch.on(Event::Idle { wait: until.map(|until| until.since(at.now)) });
+            told = Some(until);
+        }
+        let nap = until.map_or(LOOK_EVERY, |until| until.since(at.now)).min(LOOK_EVERY);
+        let wake = Instant::now() + nap;
+        let wake = if is_open { wake.min(close_at) } else { wake };
+        if common.or_stop(sleep_until(wake)).await.is_none() {
+            return ControlFlow::Break(());
+        }
+        if is_open && Instant::now() >= close_at {
+            is_open = false;
+            close_all(workers).await;
+        }
+    }
+    slots.want(true);
+    ControlFlow::Continue(())
+}
+
+/// Leaves the source alone for a while; the circle is told if it was the source's wish.
+async fn pause<F: Feed>(
+    common: &Common<'_, F>,
+    workers: &mut [Worker],
+    slots: &Slots,
+    wait: Duration,
+    fault: &Fault,
+) {
+    common.watch.on(Event::Pausing { wait, fault });
+    if let Fault::Refused(_) = fault {
+        slots.cool(wait);
+    }
+    slots.want(false);
+    close_all(workers).await;
+    let begun = Instant::now();
+    common.or_stop(sleep(wait)).await;
+    common.totals().paused_s += begun.elapsed().as_secs_f64();
+    slots.want(true);
+}
+
+async fn collect_all<F: Feed>(common: &Common<'_, F>, workers: &mut [Worker]) {
+    join_all(workers.iter_mut().map(|worker| worker.collect(common, 0))).await;
+}
+
+async fn close_all(workers: &mut [Worker]) {
+    join_all(workers.iter_mut().map(Worker::close)).await;
+}
+
+/// A source that refuses one worker refuses them all; a slot that is over is over for everybody.
+fn worst(ends: Vec<TurnEnd>) -> TurnEnd {
+    ends.into_iter().max_by_key(TurnEnd::weight).unwrap_or(TurnEnd::Drained)
+}
