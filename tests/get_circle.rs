@@ -193,7 +193,11 @@ fn a_get_whose_member_is_killed_says_so_and_the_same_command_goes_on() {
     labs[0].run_with(&[]);
     succeeds(&labs[0], &[&source.url("f")]);
     has(&labs[0], "f", &bytes);
-    assert!(before > 0 && source.bytes() < before + bytes.len() as u64, "nothing was kept: {before} then {}", source.bytes());
+    assert!(
+        before > 0 && source.bytes() < before + bytes.len() as u64,
+        "nothing was kept: {before} then {}",
+        source.bytes()
+    );
 }
 
 #[test]

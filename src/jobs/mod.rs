@@ -8,11 +8,17 @@
 //! | [`backoff`] | how long to wait before the next try |
 //! | [`pull`] | the loop behind every job that pulls: what a feed wants, in slots |
 //! | [`get`] | pulls single files |
+//! | [`manifest`] | what is remembered of a tree of replicas |
+//! | [`board`] | what the jobs are doing, for all to see |
 
 pub mod backoff;
+pub mod board;
 pub mod get;
+pub mod manifest;
 pub mod pull;
 pub mod slots;
 
 pub use backoff::{Backoff, Patience};
+pub use board::{Board, JobReport, Line, State};
+pub use manifest::{Manifest, ManifestError, Record};
 pub use slots::{Giver, Outlook, Sign, Slots, Turn, Wish};

@@ -49,6 +49,7 @@ pub trait Feed: Send {
 
 /// What to do next.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is asked for, looked at and gone; never stored")]
 pub enum Next {
     /// This. The number is the feed's own, and never given twice.
     Task(usize, Task),

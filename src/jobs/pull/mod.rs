@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -291,7 +291,7 @@ pub async fn pull<F: Feed>(
     join_all(workers.iter_mut().map(|worker| worker.finish(&common))).await;
     let mut totals = *common.totals();
     totals.elapsed_s = common.begun.elapsed().as_secs_f64();
-    let work = common.work.into_inner().expect("nobody panics with the work in hand");
+    let work = common.work.into_inner().unwrap_or_else(PoisonError::into_inner);
     (work.feed, totals)
 }
 
