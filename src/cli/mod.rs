@@ -3,11 +3,13 @@
 //! Arguments become resolved values here, and everything below runs on those. Data goes to stdout, everything meant
 //! for people (progress, messages) to stderr.
 
+mod bars;
 mod circle;
 mod doctor;
 mod exit;
 mod get;
 mod homes;
+mod job;
 mod join;
 mod logging;
 mod progress;

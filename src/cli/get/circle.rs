@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::Args;
-use super::bars::Bars;
+use crate::cli::bars::Bars;
 use crate::cli::homes::load_address;
 
 /// Where slots come from while this lasts.
@@ -44,10 +44,10 @@ impl Circle {
 
 /// Finds the circle for these files: the one that was named, or the one whose source has them all.
 pub(super) async fn enter(args: &Args, wants: &[Want], bars: &Bars) -> anyhow::Result<Circle> {
-    let found = if args.solo || args.dry_run {
+    let found = if args.job.solo || args.dry_run {
         None
-    } else if args.home.circle.is_some() {
-        Some(args.home.open()?)
+    } else if args.job.home.circle.is_some() {
+        Some(args.job.home.open()?)
     } else {
         find(args, wants)?
     };
@@ -61,8 +61,8 @@ pub(super) async fn enter(args: &Args, wants: &[Want], bars: &Bars) -> anyhow::R
 }
 
 fn find(args: &Args, wants: &[Want]) -> anyhow::Result<Option<(String, Home)>> {
-    for name in args.home.root.circles()? {
-        let Ok((name, home)) = args.home.root.open(Some(&name)) else { continue };
+    for name in args.job.home.root.circles()? {
+        let Ok((name, home)) = args.job.home.root.open(Some(&name)) else { continue };
         let Ok(credentials) = home.load_credentials() else { continue };
         let Ok((source, _)) = Address::parse(&credentials.roll.charter().source) else { continue };
         if wants.iter().all(|want| source.contains(&want.address)) {

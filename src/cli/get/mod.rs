@@ -1,32 +1,22 @@
 //! `stroll get`: pull files, alone or in a circle's slots.
 
-mod bars;
 mod circle;
 mod output;
 mod summary;
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::ValueEnum;
-use directories::ProjectDirs;
-use stroll::base::units::parse_duration;
-use stroll::driver::random_bytes;
 use stroll::fetch::limit::Limiter;
 use stroll::fetch::timetable;
 use stroll::jobs::get;
 use stroll::jobs::pull::{Config, Want};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use super::exit::UsageError;
-use super::homes::HomeArgs;
-use super::logging::{self, LogArgs};
-use super::progress::Style;
+use super::bars::Bars;
+use super::job::{JobArgs, watch_for_the_end};
+use super::logging;
 use super::transfer::Transfer;
-use bars::Bars;
 
 /// Pull files over HTTP, HTTPS, FTP or FTPS: alone, or in the slots of a circle.
 ///
@@ -37,7 +27,6 @@ use bars::Bars;
 /// If you are a member of a circle whose source has the files, they are pulled in its slots; --solo does not wait for it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-#[expect(clippy::struct_excessive_bools, reason = "they are switches, each on its own")]
 pub(super) struct Args {
     /// What to pull
     #[arg(value_name = "URL")]
@@ -55,50 +44,12 @@ pub(super) struct Args {
     #[arg(long, value_name = "KIND:HEX", env = "STROLL_CHECKSUM")]
     checksum: Option<String>,
 
-    /// Use the lists of checksums that lie beside the files (SHA256SUMS, MD5SUMS, FILE.sha256, FILE.md5)
-    #[arg(long, value_enum, default_value_t, env = "STROLL_SUMS")]
-    sums: Sums,
-
-    /// Do not go on where an earlier run ended
-    #[arg(long, env = "STROLL_NO_RESUME")]
-    no_resume: bool,
-
-    /// Do not give the files the time of their originals
-    #[arg(long, env = "STROLL_NO_TIMES")]
-    no_times: bool,
-
     /// Only show what would be pulled
     #[arg(short = 'n', long, env = "STROLL_DRY_RUN")]
     dry_run: bool,
 
-    /// End after so long, with exit code 10; the same command goes on
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_MAX_DURATION")]
-    max_duration: Option<Duration>,
-
-    /// Pull alone, in no circle
-    #[arg(long, conflicts_with = "circle", env = "STROLL_SOLO")]
-    solo: bool,
-
     #[command(flatten)]
-    home: HomeArgs,
-
-    #[command(flatten)]
-    transfer: Transfer,
-
-    /// Where journals are kept [default: stroll in the state folder]
-    #[arg(long, value_name = "DIR", env = "STROLL_STATE")]
-    state: Option<PathBuf>,
-
-    /// Print what was done as JSON
-    #[arg(long, env = "STROLL_JSON")]
-    json: bool,
-
-    /// How progress is shown
-    #[arg(long, value_enum, default_value_t, env = "STROLL_PROGRESS")]
-    progress: Style,
-
-    #[command(flatten)]
-    log: LogArgs,
+    job: JobArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -109,18 +60,8 @@ Examples:
   stroll get https://example.org/log.txt -o - | grep -c ERROR
   stroll get -i list.txt -o replicas/ --sums auto --json";
 
-/// Whether lists of checksums are looked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Sums {
-    /// Look for them
-    Auto,
-    /// Do not
-    #[default]
-    Off,
-}
-
 pub(super) fn run(args: &Args, settings: Transfer) -> anyhow::Result<()> {
-    let transfer = args.transfer.clone().or(settings);
+    let transfer = args.job.transfer.clone().or(settings);
     let addresses = output::addresses(&args.urls, args.input.as_deref())?;
     let mut logins = transfer.logins()?;
     let wants = output::wants(&addresses, args.output.as_deref(), args.checksum.as_deref(), &mut logins)?;
@@ -130,24 +71,11 @@ pub(super) fn run(args: &Args, settings: Transfer) -> anyhow::Result<()> {
         }
     }
     let timetable = transfer.timetable()?;
-    let config = Config {
-        options: Arc::new(transfer.options(logins)?),
-        connections: transfer.connections()?,
-        patience: transfer.patience(),
-        min_speed: transfer.min_speed()?,
-        sums: args.sums == Sums::Auto,
-        resume: !args.no_resume,
-        times: !args.no_times,
-        sha256: args.json && !args.dry_run,
-        chunk: transfer.chunk()?,
-        idle_grace: transfer.idle_grace(),
-        state: state_folder(args.state.clone())?,
-        dry_run: args.dry_run,
-        seed: u64::from_be_bytes(random_bytes()?),
-    };
-    let show = args.progress.resolve(args.log.is_quiet());
+    let sha256 = args.job.json && !args.dry_run;
+    let config = Config { dry_run: args.dry_run, ..args.job.config(&transfer, logins, sha256)? };
+    let show = args.job.progress.resolve(args.job.log.is_quiet());
     let bars = Bars::new(show, wants.len());
-    logging::start_through(&args.log, bars.bars().clone())?;
+    logging::start_through(&args.job.log, bars.bars().clone())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(pull(args, wants, &config, timetable, &bars))
 }
@@ -160,7 +88,7 @@ async fn pull(
     bars: &Bars,
 ) -> anyhow::Result<()> {
     let (order, stop) = watch::channel(false);
-    let reason = watch_for_the_end(order, args.max_duration)?;
+    let reason = watch_for_the_end(order, args.job.max_duration)?;
     let limiter = Limiter::new(None);
     let mut circle = circle::enter(args, &wants, bars).await?;
     let names: Vec<_> = wants.iter().map(summary::Named::new).collect();
@@ -175,53 +103,6 @@ async fn pull(
     bars.clear();
     circle.leave().await;
     let summary = summary::Summary { names: &names, fates: &fates, totals, stopped: *reason.borrow() };
-    summary.print(args.json, args.log.is_quiet()).context("standard output")?;
+    summary.print(args.job.json, args.job.log.is_quiet()).context("standard output")?;
     summary.verdict()
-}
-
-/// Why a get was told to stop.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stopped {
-    #[default]
-    No,
-    Interrupted,
-    OutOfTime,
-}
-
-/// Gives the order to stop at SIGINT, SIGTERM or when the time is over.
-fn watch_for_the_end(
-    order: watch::Sender<bool>,
-    after: Option<Duration>,
-) -> anyhow::Result<watch::Receiver<Stopped>> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let (tell, reason) = watch::channel(Stopped::No);
-    tokio::spawn(async move {
-        let time = async {
-            match after {
-                Some(after) => tokio::time::sleep(after).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = interrupt.recv() => tell.send_replace(Stopped::Interrupted),
-            _ = terminate.recv() => tell.send_replace(Stopped::Interrupted),
-            () = time => tell.send_replace(Stopped::OutOfTime),
-        };
-        order.send_replace(true);
-        // Who is asked twice goes at once.
-        interrupt.recv().await;
-        std::process::exit(130);
-    });
-    Ok(reason)
-}
-
-fn state_folder(named: Option<PathBuf>) -> Result<PathBuf, UsageError> {
-    if let Some(path) = named {
-        return Ok(path);
-    }
-    let dirs = ProjectDirs::from("", "", "stroll").ok_or_else(|| {
-        UsageError("state: there is no home folder; say with --state where to keep journals".into())
-    })?;
-    Ok(dirs.state_dir().unwrap_or_else(|| dirs.data_dir()).to_owned())
 }

@@ -10,9 +10,9 @@ use stroll::fetch::engine::PullError;
 use stroll::fetch::sink::SinkError;
 use stroll::jobs::pull::{Fate, Totals, Want};
 
-use super::Stopped;
-use super::bars::chain;
+use crate::cli::bars::chain;
 use crate::cli::exit::{Code, Failed};
+use crate::cli::job::Stopped;
 
 /// A file by its address and place.
 pub(super) struct Named {

@@ -1,4 +1,4 @@
-//! What a `get` shows while it works: bars on a terminal, a line now and then elsewhere, or JSON.
+//! What a command that pulls shows while it works: bars on a terminal, a line now and then elsewhere, or JSON.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use stroll::base::units::{human_duration, human_size};
 use stroll::fetch::engine;
 use stroll::jobs::pull::{Event, Fate, Watch};
 
-use crate::cli::progress::{Show, now};
+use super::progress::{Show, now};
 
 /// Names are cut to this on a bar.
 const NAME_WIDTH: usize = 28;
