@@ -7,10 +7,16 @@
 //! | [`slots`] | a job's end of the line to whoever gives it slots |
 //! | [`backoff`] | how long to wait before the next try |
 //! | [`get`] | pulls single files |
+//! | [`schedule`] | when a job runs again |
+//! | [`filter`] | which files are meant |
+//! | [`template`] | names that are known without a listing |
 
 pub mod backoff;
+pub mod filter;
 pub mod get;
+pub mod schedule;
 pub mod slots;
+pub mod template;
 
 pub use backoff::{Backoff, Patience};
 pub use slots::{Giver, Outlook, Sign, Slots, Turn, Wish};
