@@ -16,7 +16,20 @@ pub mod board;
 pub mod get;
 pub mod manifest;
 pub mod pull;
+//! | [`schedule`] | when a job runs again |
+//! | [`filter`] | which files are meant |
+//! | [`template`] | names that are known without a listing |
+//! | [`group`] | a command and all that it starts |
+//! | [`hook`] | runs a user's command, and ends it |
+
+pub mod backoff;
+pub mod filter;
+pub mod get;
+pub mod group;
+pub mod hook;
+pub mod schedule;
 pub mod slots;
+pub mod template;
 
 pub use backoff::{Backoff, Patience};
 pub use board::{Board, JobReport, Line, State};
