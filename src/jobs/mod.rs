@@ -10,12 +10,6 @@
 //! | [`get`] | pulls single files |
 //! | [`manifest`] | what is remembered of a tree of replicas |
 //! | [`board`] | what the jobs are doing, for all to see |
-
-pub mod backoff;
-pub mod board;
-pub mod get;
-pub mod manifest;
-pub mod pull;
 //! | [`schedule`] | when a job runs again |
 //! | [`filter`] | which files are meant |
 //! | [`template`] | names that are known without a listing |
@@ -23,10 +17,13 @@ pub mod pull;
 //! | [`hook`] | runs a user's command, and ends it |
 
 pub mod backoff;
+pub mod board;
 pub mod filter;
 pub mod get;
 pub mod group;
 pub mod hook;
+pub mod manifest;
+pub mod pull;
 pub mod schedule;
 pub mod slots;
 pub mod template;
