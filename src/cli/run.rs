@@ -31,6 +31,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "HOST:PORT", env = "STROLL_ADDRESS")]
     address: Option<String>,
 
+    /// Serve the status page, its JSON and the metrics for Prometheus here, such as 127.0.0.1:7480 [default: nowhere]
+    #[arg(long, visible_alias = "metrics-addr", value_name = "IP:PORT", env = "STROLL_PAGE")]
+    page: Option<SocketAddr>,
+
     #[command(flatten)]
     log: LogArgs,
 }
@@ -44,13 +48,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         Some(text) => Some(resolve(text, listen)?),
         None => load_address(&home, listen)?,
     };
-    let options = Options { hold: args.hold, listen: args.listen, address, found };
+    let options = Options { hold: args.hold, listen: args.listen, address, found, page: args.page };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let member = Member::start(home, options).await.with_context(|| format!("circle {circle}"))?;
         eprintln!("member of circle {circle}, listening on {}", member.handle().address());
+        if let Some(page) = member.page() {
+            eprintln!("status page at http://{page}/");
+        }
         let stop = async {
             tokio::select! {
                 _ = interrupt.recv() => {}

@@ -148,8 +148,10 @@ mod tests {
             heard_s: Some(12.4),
             round_trip_ms: Some(3.21),
             clock_offset_ms: Some(-61_000),
+            waited_s: None,
             suspected: true,
             expires_s: 0,
+            expires_in_days: None,
         };
         let line = member_line(&member, 8);
         assert_eq!(

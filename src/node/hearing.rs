@@ -75,6 +75,7 @@ impl Node {
             }
             Body::Report { hearsay, waited, has_work, charter_version, bans_version, wall_ms, entries } => {
                 self.directory.saw_clock(from, self.clock_offset_ms(wall_ms, round_trip, now));
+                self.directory.saw_wait(from, waited.filter(|_| has_work), now);
                 self.learn_all(entries, now);
                 self.share_versions(from, charter_version, bans_version, now);
                 self.to_agent.push_back(say(agent::Message::Report { waited, has_work, hearsay }));

@@ -69,6 +69,8 @@ pub struct MemberStatus {
     pub round_trip: Option<Duration>,
     /// How far its wall clock is ahead of ours, in milliseconds.
     pub clock_offset_ms: Option<i64>,
+    /// How long it has waited for a slot that it would use, by what it said last.
+    pub waits_for: Option<Duration>,
     /// Whether it does not answer.
     pub is_suspected: bool,
     /// Until when its certificate is valid, in seconds since 1970.
@@ -132,6 +134,7 @@ impl Node {
             heard_ago: known.heard_at().map(|at| now.since(at)),
             round_trip: known.round_trip(),
             clock_offset_ms: known.clock_offset_ms(),
+            waits_for: known.waits_since().map(|since| now.since(since)),
             is_suspected: known.is_suspected(),
             expires_s: known.entry().certificate.not_after_s,
         });

@@ -1,6 +1,5 @@
 //! The control socket: HTTP and JSON over a Unix socket that only the member's own user can open.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +9,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
@@ -18,15 +16,12 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::driver::Handle;
-use crate::jobs::Slots;
-use crate::node::{Command, MemberStatus, Status};
-use crate::proto::load::Summary;
+use crate::jobs::{Board, Slots};
+use crate::node::Command;
 
 use super::borrowing;
 use super::lending::Lending;
-use crate::trust::expiry_warning;
-
-use super::member::wall_s;
+use super::report::StatusReport;
 
 /// How long a member has to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -59,88 +54,6 @@ pub enum ControlError {
     },
 }
 
-/// A member at one moment, as `stroll status --json` prints it. Its names stay as they are.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct StatusReport {
-    /// Of this format.
-    pub version: u32,
-    /// The circle's name.
-    pub circle: String,
-    /// The member's name.
-    pub name: String,
-    /// The member's identity, in short.
-    pub member: String,
-    /// Where it listens.
-    pub listen: String,
-    /// When its certificate expires, in seconds since 1970.
-    pub expires_s: u64,
-    /// In how many days that is, if it is soon.
-    pub expires_in_days: Option<u64>,
-    /// What it does: `run` pulls, `idle` holds a token without pulling, `wtok` waits for the token, `cool` leaves the
-    /// source alone.
-    pub state: String,
-    /// The token that is here.
-    pub token: Option<String>,
-    /// Its session: a number that only grows.
-    pub session: Option<u64>,
-    /// How much longer the circle leaves the source alone.
-    pub cooling_s: f64,
-    /// The charter in force.
-    pub charter_version: u32,
-    /// The bans in force.
-    pub bans_version: u32,
-    /// Time between visits of the token.
-    pub return_time_s: Option<SpanReport>,
-    /// Time between slots.
-    pub access_interval_s: Option<SpanReport>,
-    /// Mean access interval over the nominal period; above 1 is overload.
-    pub load_factor: Option<f64>,
-    /// What was counted since the start.
-    pub counters: BTreeMap<String, u64>,
-    /// Datagrams dropped, by reason.
-    pub rejected: BTreeMap<String, u64>,
-    /// Whom it knows.
-    pub members: Vec<MemberReport>,
-}
-
-/// A distribution of time spans, in seconds.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct SpanReport {
-    /// Over how many.
-    pub count: usize,
-    /// The mean.
-    pub mean: f64,
-    /// The median.
-    pub p50: f64,
-    /// Nine of ten are no longer.
-    pub p90: f64,
-    /// 99 of 100 are no longer.
-    pub p99: f64,
-    /// The newer half over the older half.
-    pub trend: f64,
-}
-
-/// Another member, as this one knows it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct MemberReport {
-    /// Its name.
-    pub name: String,
-    /// Its identity, in short.
-    pub member: String,
-    /// Where it is.
-    pub address: String,
-    /// How long ago it was heard at first hand.
-    pub heard_s: Option<f64>,
-    /// The round trip to it.
-    pub round_trip_ms: Option<f64>,
-    /// How far its wall clock is ahead of ours.
-    pub clock_offset_ms: Option<i64>,
-    /// Whether it does not answer.
-    pub suspected: bool,
-    /// When its certificate expires, in seconds since 1970.
-    pub expires_s: u64,
-}
-
 /// Where the control socket of a home is.
 pub(super) fn path_in(home: &Path) -> PathBuf {
     home.join("control.sock")
@@ -153,11 +66,26 @@ pub(super) struct Served {
     circle: String,
     name: String,
     reload: mpsc::Sender<()>,
+    board: Board,
 }
 
 impl Served {
-    pub(super) fn new(handle: Handle, circle: String, name: String, reload: mpsc::Sender<()>) -> Self {
-        Self { handle, circle, name, reload }
+    pub(super) fn new(
+        handle: Handle,
+        circle: String,
+        name: String,
+        reload: mpsc::Sender<()>,
+        board: Board,
+    ) -> Self {
+        Self { handle, circle, name, reload, board }
+    }
+
+    /// How the member is; `None` when it has ended.
+    pub(super) async fn report(&self) -> Option<StatusReport> {
+        let status = self.handle.status().await.ok()?;
+        let listen = self.handle.address().to_string();
+        let (circle, name) = (self.circle.clone(), self.name.clone());
+        Some(StatusReport::new(circle, name, listen, &status, self.board.reports()))
     }
 }
 
@@ -192,9 +120,7 @@ pub(super) async fn serve(
 }
 
 async fn status(State(served): State<Served>) -> Result<Json<StatusReport>, StatusCode> {
-    let status = served.handle.status().await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
-    let listen = served.handle.address().to_string();
-    Ok(Json(StatusReport::new(served.circle, served.name, listen, &status)))
+    served.report().await.map(Json).ok_or(StatusCode::SERVICE_UNAVAILABLE)
 }
 
 /// The files were changed by somebody else.
@@ -209,77 +135,6 @@ async fn probe(served: State<Served>) -> Result<Json<StatusReport>, StatusCode> 
     served.handle.command(Command::Probe).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
     sleep(PROBE_FOR).await;
     status(served).await
-}
-
-impl StatusReport {
-    fn new(circle: String, name: String, listen: String, status: &Status) -> Self {
-        let state = match (status.is_pulling, status.token.is_some(), status.cooling_for.is_zero()) {
-            (true, ..) => "run",
-            (false, _, false) => "cool",
-            (false, true, true) => "idle",
-            (false, false, true) => "wtok",
-        };
-        let counters = [
-            ("visits", status.visits),
-            ("slots", status.slots),
-            ("regenerated", status.regenerated),
-            ("removed", status.removed),
-            ("handed_off", status.handed_off),
-            ("unreachable", status.unreachable),
-            ("dropped", status.dropped),
-            ("datagrams_sent", status.sent),
-            ("datagrams_accepted", status.accepted),
-        ];
-        Self {
-            version: 1,
-            circle,
-            name,
-            member: status.member.to_string(),
-            listen,
-            expires_s: status.certificate.not_after_s,
-            expires_in_days: expiry_warning(&status.certificate, wall_s()),
-            state: state.to_owned(),
-            token: status.token.map(|(token, _)| token.to_string()),
-            session: status.token.map(|(_, session)| session.0),
-            cooling_s: status.cooling_for.as_secs_f64(),
-            charter_version: status.charter_version,
-            bans_version: status.bans_version,
-            return_time_s: status.return_times.map(SpanReport::from),
-            access_interval_s: status.access_intervals.map(SpanReport::from),
-            load_factor: status.load_factor,
-            counters: counters.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
-            rejected: status.rejected.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
-            members: status.members.iter().map(MemberReport::from).collect(),
-        }
-    }
-}
-
-impl From<Summary> for SpanReport {
-    fn from(summary: Summary) -> Self {
-        Self {
-            count: summary.count,
-            mean: summary.mean.as_secs_f64(),
-            p50: summary.p50.as_secs_f64(),
-            p90: summary.p90.as_secs_f64(),
-            p99: summary.p99.as_secs_f64(),
-            trend: summary.trend,
-        }
-    }
-}
-
-impl From<&MemberStatus> for MemberReport {
-    fn from(member: &MemberStatus) -> Self {
-        Self {
-            name: member.name.clone(),
-            member: member.member.to_string(),
-            address: member.address.to_string(),
-            heard_s: member.heard_ago.map(|ago| ago.as_secs_f64()),
-            round_trip_ms: member.round_trip.map(|span| span.as_secs_f64() * 1e3),
-            clock_offset_ms: member.clock_offset_ms,
-            suspected: member.is_suspected,
-            expires_s: member.expires_s,
-        }
-    }
 }
 
 /// Talks to a running member.

@@ -15,7 +15,7 @@ use tracing::{debug, info, warn};
 
 use crate::base::{MemberId, Nonce};
 use crate::driver::{self, BootClock, DriverError, Handle, random_bytes};
-use crate::jobs::Slots;
+use crate::jobs::{Board, Slots};
 use crate::node::{self, Command, Event, Identity, Node};
 use crate::proto::{agent, directory, handoff};
 use crate::trust::{Credentials, FileError, Home, Refusal, expiry_warning, renewal_is_due};
@@ -25,6 +25,7 @@ use crate::wire::records::{Certificate, Entry};
 
 use super::control::{self, ControlError};
 use super::lending::{self, Lending};
+use super::{history, page};
 
 /// How long the certificates of new members are valid.
 const CERTIFICATE_LIFETIME: Duration = Duration::from_secs(365 * 86_400);
@@ -46,6 +47,8 @@ pub struct Options {
     pub address: Option<SocketAddr>,
     /// Make the circle's first token: what the founder's member does when it starts.
     pub found: bool,
+    /// Serve the status page here.
+    pub page: Option<SocketAddr>,
 }
 
 /// Why a member cannot run.
@@ -63,6 +66,14 @@ pub enum PeerError {
     /// The address is taken, or not of this machine.
     #[error("cannot listen on {address}")]
     Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The page's address is taken, or not of this machine.
+    #[error("cannot serve the status page on {address}")]
+    Page {
         /// Where.
         address: SocketAddr,
         /// Why.
@@ -86,8 +97,10 @@ pub struct Member {
     handle: Handle,
     driver: JoinHandle<Result<(), DriverError>>,
     lending: Lending,
-    lender: JoinHandle<()>,
-    control: JoinHandle<()>,
+    board: Board,
+    page: Option<SocketAddr>,
+    /// What ends with the member.
+    tasks: Vec<JoinHandle<()>>,
     control_path: PathBuf,
     /// Somebody changed the files.
     reload: mpsc::Receiver<()>,
@@ -124,15 +137,27 @@ impl Member {
         let control_path = control::path_in(home.path());
         let (told, reload) = mpsc::channel(1);
         let (lending, lender) = lending::spawn(handle.clone());
-        let served = control::Served::new(handle.clone(), circle, name, told);
-        let control = control::serve(&control_path, served, lending.clone()).await?;
+        let board = Board::default();
+        let (history, historian) = history::spawn(&handle, board.clone());
+        let served = control::Served::new(handle.clone(), circle, name, told, board.clone());
+        let control = control::serve(&control_path, served.clone(), lending.clone()).await?;
+        let mut tasks = vec![lender, historian, control];
+        let mut page = None;
+        if let Some(address) = options.page {
+            let shown = page::Shown { served, history };
+            let (bound, task) =
+                page::serve(address, shown).await.map_err(|source| PeerError::Page { address, source })?;
+            tasks.push(task);
+            page = Some(bound);
+        }
         let member = Self {
             home,
             handle,
             driver,
             lending,
-            lender,
-            control,
+            board,
+            page,
+            tasks,
             control_path,
             reload,
             clock,
@@ -151,6 +176,16 @@ impl Member {
     /// A way to the member's slots.
     pub fn lending(&self) -> &Lending {
         &self.lending
+    }
+
+    /// Where its jobs write what they do.
+    pub fn board(&self) -> &Board {
+        &self.board
+    }
+
+    /// Where its status page is, if it has one.
+    pub fn page(&self) -> Option<SocketAddr> {
+        self.page
     }
 
     async fn greet(&self, bootstrap: Vec<SocketAddr>) -> Result<(), PeerError> {
@@ -201,8 +236,7 @@ impl Member {
             self.leave().await;
         }
         self.save_directory().await;
-        self.control.abort();
-        self.lender.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
         // The socket's file is of no use to anybody now.
         let _ = std::fs::remove_file(&self.control_path);
         outcome

@@ -4,10 +4,16 @@
 mod borrowing;
 mod control;
 mod enrol;
+mod history;
 mod lending;
 mod member;
+mod metrics;
+mod page;
+mod report;
 
-pub use control::{Client, ControlError, MemberReport, SpanReport, StatusReport};
+pub use control::{Client, ControlError};
 pub use enrol::{EnrolError, Enrolled, enrol};
+pub use history::{History, Past, Sample, Visit};
 pub use lending::Lending;
 pub use member::{Member, Options, PeerError};
+pub use report::{MemberReport, SpanReport, StatusReport};

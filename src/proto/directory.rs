@@ -53,9 +53,16 @@ pub struct Known {
     heard_at: Option<Time>,
     round_trip: Option<Duration>,
     clock_offset_ms: Option<i64>,
+    /// Since when it has waited for a slot.
+    waits_since: Option<Time>,
 }
 
 impl Known {
+    /// Since when it has waited for a slot, as it said last.
+    pub fn waits_since(&self) -> Option<Time> {
+        self.waits_since
+    }
+
     /// How far its wall clock is ahead of ours, in milliseconds.
     pub fn clock_offset_ms(&self) -> Option<i64> {
         self.clock_offset_ms
@@ -126,6 +133,7 @@ impl Directory {
             heard_at: None,
             round_trip: None,
             clock_offset_ms: None,
+            waits_since: None,
         };
         self.known.insert(member, known);
         Learned::New
@@ -170,6 +178,13 @@ impl Directory {
     pub fn saw_clock(&mut self, member: MemberId, offset_ms: i64) {
         if let Some(known) = self.known.get_mut(&member) {
             known.clock_offset_ms = Some(offset_ms);
+        }
+    }
+
+    /// The member told how long it has waited for a slot that it would use; `None` if it would not.
+    pub fn saw_wait(&mut self, member: MemberId, waited: Option<Duration>, now: Time) {
+        if let Some(known) = self.known.get_mut(&member) {
+            known.waits_since = waited.map(|waited| now - waited);
         }
     }
 

@@ -1,0 +1,250 @@
+//! The page's HTML. Everything that anybody else may have named (members, files, errors) goes through [`escape`].
+
+use std::fmt::Write as _;
+
+use crate::base::units::human_size;
+use crate::jobs::JobReport;
+use crate::peer::history::{Past, Sample};
+use crate::peer::report::{MemberReport, SpanReport};
+
+use super::View;
+use super::chart::{self, seconds};
+use super::ring;
+
+/// Throughput is told over this many samples at once, or it would be all teeth: slots come and go.
+const SMOOTHED: usize = 5;
+
+/// Chunk changes that are shown.
+const CHANGES: usize = 6;
+
+/// The whole page.
+pub(super) fn page(view: &View) -> String {
+    let title = escape(&format!("{} · {}", view.status.circle, view.status.name));
+    let content = content(view);
+    format!(
+        r#"<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<link rel="stylesheet" href="/page.css">
+<noscript><meta http-equiv="refresh" content="5"></noscript>
+<script src="/page.js" defer></script>
+</head>
+<body>
+<main>
+{content}
+</main>
+</body>
+</html>
+"#
+    )
+}
+
+/// What changes.
+pub(super) fn content(view: &View) -> String {
+    let mut out = header(view);
+    out.push_str(&verdict(view));
+    out.push_str(&jobs(&view.status.jobs));
+    out.push_str(r#"<div class="cards">"#);
+    let _ = write!(out, "<section><h2>The token's way</h2>{}{}</section>", ring::ring(view), last_way(view));
+    out.push_str(&times(view));
+    out.push_str(&flow(&view.past));
+    out.push_str("</div>");
+    out.push_str(&members(&view.status.members));
+    out.push_str(&footer(view));
+    out
+}
+
+fn header(view: &View) -> String {
+    let status = &view.status;
+    let doing = match status.state.as_str() {
+        "run" => "pulls",
+        "idle" => "holds the token",
+        "cool" => "leaves the source alone",
+        _ => "waits for the token",
+    };
+    format!(
+        r#"<header><h1>{}</h1><span class="pill {}">{doing}</span><p>member {} ({}) on {}</p></header>"#,
+        escape(&status.circle),
+        escape(&status.state),
+        escape(&status.name),
+        escape(&status.member),
+        escape(&status.listen),
+    )
+}
+
+fn verdict(view: &View) -> String {
+    let Some(verdict) = &view.status.verdict else { return String::new() };
+    let advice =
+        view.status.advice.as_deref().map_or(String::new(), |advice| format!(" {}.", escape(advice)));
+    format!(
+        r#"<p class="verdict {level}"><strong>{level}</strong>: {}.{advice}</p>"#,
+        escape(&verdict.reason),
+        level = escape(&verdict.level),
+    )
+}
+
+fn jobs(jobs: &[JobReport]) -> String {
+    if jobs.is_empty() {
+        return String::new();
+    }
+    let mut rows = String::new();
+    for job in jobs {
+        let _ = write!(
+            rows,
+            r#"<tr><td>{}</td><td><span class="pill {state}">{state}</span> {}</td><td class="long">{} → {}{}</td><td class="number">{}</td><td class="number">{}</td><td class="number">{}</td><td class="number">{}</td></tr>"#,
+            escape(&job.name),
+            seconds(job.state_s),
+            escape(&job.source),
+            escape(&job.target),
+            error(job),
+            job.files,
+            human_size(job.bytes),
+            job.lag_s.map_or("–".to_owned(), seconds),
+            job.chunk_bytes.map_or("–".to_owned(), human_size),
+            state = job.state.word(),
+        );
+    }
+    let changes: Vec<String> = jobs
+        .iter()
+        .flat_map(|job| job.chunk_changes.iter().rev())
+        .take(CHANGES)
+        .map(|why| escape(why))
+        .collect();
+    let why = if changes.is_empty() { String::new() } else { format!("<p>{}</p>", changes.join("<br>")) };
+    format!(
+        r#"<section class="wide"><h2>Jobs</h2><table><thead><tr><th>job</th><th>state</th><th>from, to</th><th class="number">files</th><th class="number">bytes</th><th class="number">lag</th><th class="number">chunk</th></tr></thead><tbody>{rows}</tbody></table>{why}</section>"#
+    )
+}
+
+fn error(job: &JobReport) -> String {
+    let shown = job.last_error.as_deref().filter(|_| matches!(job.state.word(), "rtry" | "cool" | "stop"));
+    shown.map_or(String::new(), |error| format!(r#"<br><span class="error">{}</span>"#, escape(error)))
+}
+
+/// Where the token came from and went last, in words.
+fn last_way(view: &View) -> String {
+    let name = |id: &str| {
+        let known = view.status.members.iter().find(|member| member.member == id);
+        escape(known.map_or(id, |member| &member.name))
+    };
+    let Some(visit) = view.past.visits.last() else { return "<p>It was not here yet.</p>".to_owned() };
+    let from =
+        visit.from.as_deref().map_or("made here".to_owned(), |from| format!("came from {}", name(from)));
+    let to = visit.to.as_deref().map_or("still here".to_owned(), |to| format!("went to {}", name(to)));
+    let used = if visit.slot { "used" } else { "passed through" };
+    format!(
+        "<p>Last visit {} ago: {from}, {used}, {to}. Visit {} since the start.</p>",
+        seconds(visit.ago_s),
+        visit.number + 1
+    )
+}
+
+fn times(view: &View) -> String {
+    let Past { return_times, access_intervals, .. } = &view.past;
+    let card = |title: &str, values: &[f64], span: Option<SpanReport>| {
+        let words = span.map_or(String::new(), |span| {
+            let SpanReport { mean, p50, p99, trend, .. } = span;
+            format!(
+                "<p>mean {}, half within {}, 99 of 100 within {}, trend ×{trend:.2}</p>",
+                seconds(mean),
+                seconds(p50),
+                seconds(p99)
+            )
+        });
+        format!("<section><h2>{title}</h2>{}{words}</section>", chart::histogram(values, title))
+    };
+    card("Return time", return_times, view.status.return_time_s)
+        + &card("Access interval", access_intervals, view.status.access_interval_s)
+}
+
+fn flow(past: &Past) -> String {
+    let rates = throughput(&past.samples);
+    let lags: Vec<(f64, f64)> =
+        past.samples.iter().filter_map(|sample| Some((sample.ago_s, sample.lag_s?))).collect();
+    let chunks: Vec<(f64, f64)> =
+        past.samples.iter().filter_map(|sample| Some((sample.ago_s, sample.chunk_bytes? as f64))).collect();
+    let card = |title: &str, points: &[(f64, f64)], unit: fn(f64) -> String| {
+        format!("<section><h2>{title}</h2>{}</section>", chart::line(points, title, unit))
+    };
+    card("Throughput", &rates, |rate| format!("{}/s", bytes(rate)))
+        + &card("Lag behind the source", &lags, seconds)
+        + &card("Chunk", &chunks, bytes)
+}
+
+/// Bytes a second between samples that lie a little apart.
+fn throughput(samples: &[Sample]) -> Vec<(f64, f64)> {
+    let pairs = samples.iter().zip(samples.iter().skip(SMOOTHED));
+    pairs
+        .map(|(before, now)| {
+            let span = (before.ago_s - now.ago_s).max(1e-3);
+            (now.ago_s, now.bytes.saturating_sub(before.bytes) as f64 / span)
+        })
+        .collect()
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and no exabyte")]
+fn bytes(value: f64) -> String {
+    human_size(value as u64)
+}
+
+fn members(members: &[MemberReport]) -> String {
+    let mut rows = String::new();
+    for member in members {
+        let class = if member.suspected { r#" class="suspected""# } else { "" };
+        let clock =
+            member.clock_offset_ms.map_or("–".to_owned(), |ms| format!("{:+.1} s", ms as f64 / 1e3));
+        let _ = write!(
+            rows,
+            r#"<tr{class}><td>{}</td><td>{}</td><td class="number">{}</td><td class="number">{}</td><td class="number">{}</td><td class="number">{clock}</td><td class="number">{}</td></tr>"#,
+            escape(&member.name),
+            escape(&member.address),
+            member.waited_s.map_or("–".to_owned(), seconds),
+            member.heard_s.map_or("never".to_owned(), seconds),
+            member.round_trip_ms.map_or("–".to_owned(), |ms| seconds(ms / 1e3)),
+            member.expires_in_days.map_or("–".to_owned(), |days| format!("{days} d")),
+        );
+    }
+    format!(
+        r#"<section class="wide"><h2>{} other members</h2><table><thead><tr><th>member</th><th>address</th><th class="number">waits since</th><th class="number">heard</th><th class="number">round trip</th><th class="number">clock</th><th class="number">certificate</th></tr></thead><tbody>{rows}</tbody></table></section>"#,
+        members.len()
+    )
+}
+
+fn footer(view: &View) -> String {
+    let status = &view.status;
+    let count = |name: &str| status.counters.get(name).copied().unwrap_or(0);
+    let rejected: u64 = status.rejected.values().sum();
+    format!(
+        "<footer>{} visits, {} slots, {} handed off, {} tokens made, {} removed; charter {}, bans {}; {} datagrams sent, {} \
+         taken in, {rejected} dropped. stroll {}</footer>",
+        count("visits"),
+        count("slots"),
+        count("handed_off"),
+        count("regenerated"),
+        count("removed"),
+        status.charter_version,
+        status.bans_version,
+        count("datagrams_sent"),
+        count("datagrams_accepted"),
+        env!("CARGO_PKG_VERSION"),
+    )
+}
+
+/// Text that is only text, between tags and in attributes.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for char in crate::fetch::escape(text).chars() {
+        match char {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            char => out.push(char),
+        }
+    }
+    out
+}
