@@ -1,7 +1,6 @@
 //! `stroll get`: pull files, alone or in a circle's slots.
 
 mod bars;
-mod circle;
 mod output;
 mod summary;
 
@@ -17,9 +16,10 @@ use stroll::driver::random_bytes;
 use stroll::fetch::limit::Limiter;
 use stroll::fetch::timetable;
 use stroll::jobs::get::{self, Config, Want};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use super::circles;
+use super::ending::{Stopped, watch_for_the_end};
 use super::exit::UsageError;
 use super::homes::HomeArgs;
 use super::logging::{self, LogArgs};
@@ -161,7 +161,11 @@ async fn pull(
     let (order, stop) = watch::channel(false);
     let reason = watch_for_the_end(order, args.max_duration)?;
     let limiter = Limiter::new(None);
-    let mut circle = circle::enter(args, &wants, bars).await?;
+    let addresses: Vec<_> = wants.iter().map(|want| &want.address).collect();
+    let mut circle = circles::enter(&args.home, args.solo || args.dry_run, &addresses).await?;
+    if let Some(name) = circle.name() {
+        bars.say(&format!("in the slots of circle {name}"));
+    }
     let names: Vec<_> = wants.iter().map(summary::Named::new).collect();
     let (fates, totals) = {
         let got = get::get(wants, config, circle.slots(), &limiter, &stop, bars);
@@ -176,43 +180,6 @@ async fn pull(
     let summary = summary::Summary { names: &names, fates: &fates, totals, stopped: *reason.borrow() };
     summary.print(args.json, args.log.is_quiet()).context("standard output")?;
     summary.verdict()
-}
-
-/// Why a get was told to stop.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stopped {
-    #[default]
-    No,
-    Interrupted,
-    OutOfTime,
-}
-
-/// Gives the order to stop at SIGINT, SIGTERM or when the time is over.
-fn watch_for_the_end(
-    order: watch::Sender<bool>,
-    after: Option<Duration>,
-) -> anyhow::Result<watch::Receiver<Stopped>> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let (tell, reason) = watch::channel(Stopped::No);
-    tokio::spawn(async move {
-        let time = async {
-            match after {
-                Some(after) => tokio::time::sleep(after).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = interrupt.recv() => tell.send_replace(Stopped::Interrupted),
-            _ = terminate.recv() => tell.send_replace(Stopped::Interrupted),
-            () = time => tell.send_replace(Stopped::OutOfTime),
-        };
-        order.send_replace(true);
-        // Who is asked twice goes at once.
-        interrupt.recv().await;
-        std::process::exit(130);
-    });
-    Ok(reason)
 }
 
 fn state_folder(named: Option<PathBuf>) -> Result<PathBuf, UsageError> {
