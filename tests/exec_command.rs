@@ -272,6 +272,26 @@ fn when_exec_is_killed_its_command_is_killed_too() {
 }
 
 #[test]
+fn when_exec_is_frozen_its_command_does_not_run_past_the_slot() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_founder, other) = two_labs(folder.path());
+    let mut exec = Exec::start(&other, STUBBORN);
+    exec.wait_for_runs(1);
+    wait_until("it lives", || exec.lines("beat").len() > 3);
+    signal(&exec.child, Signal::STOP);
+    wait_until("nobody writes any more", || {
+        let before = exec.lines("beat").len();
+        thread::sleep(Duration::from_millis(500));
+        exec.lines("beat").len() == before
+    });
+    // That was not the command's fault: it goes on.
+    let runs = exec.lines("begun").len();
+    signal(&exec.child, Signal::CONT);
+    exec.wait_for_runs(runs + 1);
+    exec.stop();
+}
+
+#[test]
 fn without_its_member_exec_ends_and_so_does_the_command() {
     let folder = tempfile::tempdir().unwrap();
     let (mut founder, _other) = two_labs(folder.path());

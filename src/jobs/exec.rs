@@ -156,7 +156,10 @@ async fn run_in(plan: &Plan, turn: Turn, stop: &watch::Receiver<bool>) -> Result
         return Ok(Run::Slot);
     }
     let command = prepare(plan, &slot, Timestamp::now());
-    let started = if slot.is_limited() { Group::start_guarded(command) } else { Group::start(command) };
+    let started = match slot.left() {
+        Some(left) => Group::start_guarded(command, left),
+        None => Group::start(command),
+    };
     let mut group = started.map_err(|error| ExecError::Start { program: plan.program.clone(), error })?;
     let run = watch_over(plan, &mut group, &slot, stop).await;
     // Whatever happened, not even an error leaves somebody behind.
@@ -179,7 +182,12 @@ async fn watch_over(
     let grace = slot.left().map_or(plan.grace, |left| plan.grace.min(left / 2)).max(KILL_MARGIN);
     let run = tokio::select! {
         biased;
-        status = group.wait() => return Ok(Run::Itself(status?)),
+        status = group.wait() => {
+            let status = status?;
+            // Killed by its guard while we were frozen, or out of breath at the end: not its fault.
+            let is_late = slot.left().is_some_and(|left| left <= KILL_MARGIN);
+            return Ok(if is_late && !status.success() { Run::Slot } else { Run::Itself(status) });
+        }
         () = almost_over(slot, grace) => Run::Slot,
         () = ordered(stop) => Run::Stop,
     };
@@ -232,7 +240,7 @@ async fn almost_over(slot: &Slot, margin: Duration) {
     loop {
         let nap = match slot.left() {
             Some(left) if left <= margin => return,
-            Some(left) => (left - margin).min(LOOK_EVERY),
+            Some(left) => left.saturating_sub(margin).min(LOOK_EVERY),
             None => LOOK_EVERY,
         };
         tokio::select! {
@@ -287,20 +295,20 @@ mod tests {
 
     /// Gives slots of this length one after the other, until the job has nothing more to do; how many.
     async fn give(mut giver: Giver, millis: u64) -> usize {
-        let mut given = 0;
+        let mut turns = 0;
         while let Some(wish) = giver.wishes.recv().await {
             if wish == Wish::Work(false) {
                 break;
             }
             let (slot, _order) = slot(millis);
             let (turn, ended) = Turn::new(slot);
-            given += 1;
+            turns += 1;
             if giver.turns.send(turn).await.is_err() {
                 break;
             }
             let _ = ended.await;
         }
-        given
+        turns
     }
 
     async fn in_slots(plan: &Plan, millis: u64) -> (Outcome, usize) {
