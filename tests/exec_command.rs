@@ -22,16 +22,17 @@ const SLOTS: &[&str] = &["--slot", "1500ms", "--skip", "50ms", "--capacity", "4"
 /// How long anything may take on a busy machine before the test has failed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Writes a line with the time again and again; goes when it is asked to, and says so.
+/// Writes a line with the time again and again; goes when it is asked to, and says so. If a test fails to end it, it ends
+/// with the test's folder.
 const POLITE: &str = r#"
     trap 'echo "asked $(date +%s.%N) $STROLL_SLOT_UNTIL" >> "$1"; exit 9' TERM
     echo "begun $(date +%s.%N)" >> "$1"
-    while :; do echo "beat $(date +%s.%N)" >> "$1"; sleep 0.01; done"#;
+    while [ -d "${1%/*}" ]; do echo "beat $(date +%s.%N)" >> "$1"; sleep 0.01; done"#;
 
 /// The same, but it does not listen, and neither does what it starts.
 const STUBBORN: &str = r#"
     trap '' TERM
-    beat() { while :; do echo "beat $(date +%s.%N)" >> "$1"; sleep 0.01; done; }
+    beat() { while [ -d "${1%/*}" ]; do echo "beat $(date +%s.%N)" >> "$1"; sleep 0.01; done; }
     echo "begun $(date +%s.%N)" >> "$1"
     beat "$1" &
     beat "$1""#;
@@ -143,7 +144,8 @@ impl Exec {
     fn start(lab: &Lab, script: &str) -> Self {
         let (out, log) = (lab.home.with_extension("out"), lab.home.with_extension("exec.log"));
         let mut command = lab.stroll(&["exec", "-v", "--", "sh", "-c", script, "sh"]);
-        let child = command.arg(&out).stderr(fs::File::create(&log).unwrap()).spawn().unwrap();
+        let child =
+            command.arg(&out).stdout(Stdio::null()).stderr(fs::File::create(&log).unwrap()).spawn().unwrap();
         Self { child, out, log }
     }
 
