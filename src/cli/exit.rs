@@ -68,7 +68,18 @@ pub(super) struct Failed {
     pub(super) message: String,
 }
 
+/// Somebody else's exit code, which is passed on.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(super) struct Passed {
+    pub(super) code: u8,
+    pub(super) message: String,
+}
+
 pub(super) fn code(error: &anyhow::Error) -> ExitCode {
+    if let Some(Passed { code, .. }) = error.downcast_ref() {
+        return ExitCode::from(*code);
+    }
     ExitCode::from(classify(error) as u8)
 }
 

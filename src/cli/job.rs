@@ -1,4 +1,4 @@
-//! What every command that pulls has in common: its flags, its configuration, and how it is told to stop.
+//! What every command that pulls has in common: its flags and its configuration.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,8 +11,6 @@ use stroll::base::units::parse_duration;
 use stroll::driver::random_bytes;
 use stroll::fetch::Logins;
 use stroll::jobs::pull::Config;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 
 use super::exit::UsageError;
 use super::homes::HomeArgs;
@@ -107,43 +105,6 @@ pub(super) fn config(transfer: &Transfer, logins: Logins, state: PathBuf) -> any
         dry_run: false,
         seed: u64::from_be_bytes(random_bytes()?),
     })
-}
-
-/// Why a job was told to stop.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Stopped {
-    #[default]
-    No,
-    Interrupted,
-    OutOfTime,
-}
-
-/// Gives the order to stop at SIGINT, SIGTERM or when the time is over.
-pub(super) fn watch_for_the_end(
-    order: watch::Sender<bool>,
-    after: Option<Duration>,
-) -> anyhow::Result<watch::Receiver<Stopped>> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let (tell, reason) = watch::channel(Stopped::No);
-    tokio::spawn(async move {
-        let time = async {
-            match after {
-                Some(after) => tokio::time::sleep(after).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = interrupt.recv() => tell.send_replace(Stopped::Interrupted),
-            _ = terminate.recv() => tell.send_replace(Stopped::Interrupted),
-            () = time => tell.send_replace(Stopped::OutOfTime),
-        };
-        order.send_replace(true);
-        // Who is asked twice goes at once.
-        interrupt.recv().await;
-        std::process::exit(130);
-    });
-    Ok(reason)
 }
 
 /// Where journals and manifests are kept.

@@ -5,7 +5,10 @@
 
 mod bars;
 mod circle;
+mod circles;
 mod doctor;
+mod ending;
+mod exec;
 mod exit;
 mod get;
 mod homes;
@@ -46,6 +49,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Get(Box<get::Args>),
+    Exec(exec::Args),
     Circle(circle::Args),
     Join(join::Args),
     Run(run::Args),
@@ -71,6 +75,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
     let settings = Settings::load(cli.config.as_deref())?;
     match cli.command {
         Command::Get(args) => get::run(&args, settings.transfer),
+        Command::Exec(args) => exec::run(&args),
         Command::Circle(args) => circle::run(&args),
         Command::Join(args) => join::run(&args),
         Command::Run(args) => run::run(&args),

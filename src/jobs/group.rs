@@ -24,8 +24,8 @@ pub struct Group {
     /// The group's number; `None` when nobody is in it any more, and the number may be somebody else's.
     id: Option<Pid>,
     status: Option<ExitStatus>,
-    /// Ends the group if we die first.
-    guard: Option<Child>,
+    /// Ends the group if we cannot.
+    guard: Option<Box<Group>>,
 }
 
 impl Group {
@@ -36,11 +36,13 @@ impl Group {
         Ok(Self { child, id, status: None, guard: None })
     }
 
-    /// The same with somebody beside it who kills the group when this process ends, however that happens: by then
-    /// nobody else could.
-    pub fn start_guarded(command: Command) -> io::Result<Self> {
+    /// The same with somebody beside it who kills the group after `limit`, and when this process ends, however that happens:
+    /// then nobody else could. Nor could we if we were frozen.
+    pub fn start_guarded(command: Command, limit: Duration) -> io::Result<Self> {
         let mut group = Self::start(command)?;
-        group.guard = group.id.map(guard).transpose()?;
+        if let Some(id) = group.id {
+            group.guard = Some(Box::new(Self::start(guard(id, limit))?));
+        }
         Ok(group)
     }
 
@@ -148,18 +150,26 @@ fn state_and_group(stat: &str) -> Option<(char, i32)> {
     Some((state, fields.nth(1)?.parse().ok()?))
 }
 
-/// Waits for the end of its input, which comes with our own end, and kills the group then. It is itself in another one.
-fn guard(group: Pid) -> io::Result<Child> {
+/// Waits for the end of its input, which comes with our own end, or of the time, and kills the group then. It is in a group
+/// of its own, which is killed when the other one is over: then there is nobody to look after.
+fn guard(group: Pid, limit: Duration) -> Command {
+    const SCRIPT: &str = r#"
+        (sleep "$2"; kill -s KILL -- "-$1") &
+        read -r _
+        kill -s KILL -- "-$1"
+        kill "$!""#;
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", "read -r _; kill -s KILL -- \"-$1\"", "sh"]).arg(group.as_raw_nonzero().to_string());
-    // Killed when the group is over: then there is nobody to look after.
+    command.args(["-c", SCRIPT, "sh"]).arg(group.as_raw_nonzero().to_string());
+    command.arg(format!("{:.3}", limit.as_secs_f64()));
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.process_group(0).kill_on_drop(true).spawn()
+    command
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3_600);
 
     fn sh(script: &str) -> Command {
         let mut command = Command::new("/bin/sh");
@@ -204,12 +214,33 @@ mod tests {
 
     #[tokio::test]
     async fn a_guard_kills_the_group_when_its_owner_is_gone() {
-        let mut group = Group::start_guarded(sh("echo $$; sleep 300")).expect("it starts");
+        let mut group = Group::start_guarded(sh("echo $$; sleep 300"), HOUR).expect("it starts");
         let pid = first_line(&mut group).await;
         // What the end of our process does to the guard.
-        drop(group.guard.as_mut().expect("guarded").stdin.take());
+        drop(group.guard.as_mut().expect("guarded").child.stdin.take());
         group.gone().await.expect("it ends");
         assert!(!is_running(&pid));
+    }
+
+    #[tokio::test]
+    async fn a_guard_kills_the_group_when_its_time_is_over_and_not_before() {
+        let short = Duration::from_millis(300);
+        let mut group =
+            Group::start_guarded(sh("trap '' TERM; sleep 300; sleep 300"), short).expect("it starts");
+        let begun = tokio::time::Instant::now();
+        group.gone().await.expect("it ends");
+        assert!(begun.elapsed() >= short / 2, "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test]
+    async fn a_guard_goes_with_its_group() {
+        let mut group = Group::start_guarded(sh("exit 0"), HOUR).expect("it starts");
+        let guard = group.guard.as_ref().and_then(|guard| guard.id).expect("guarded");
+        group.end().await.expect("it ends");
+        while has_living_member(guard).expect("there is a table of processes") {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        assert!(group.guard.is_none());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! The text goes to `sh -c` exactly as the user wrote it. What is known about the occasion (a file's name, an address, a size)
 //! comes from strangers and goes into the environment only, never into the text: `--exec 'process "$STROLL_FILE"'`. So no
 //! name, however odd, is ever read as a command. A hook's output goes to stderr, since stdout is for data.
+//! What it leaves behind in the background ends with it.
 
 use std::io;
 use std::process::{ExitStatus, Stdio};

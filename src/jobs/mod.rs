@@ -15,9 +15,11 @@
 //! | [`template`] | names that are known without a listing |
 //! | [`group`] | a command and all that it starts |
 //! | [`hook`] | runs a user's command, and ends it |
+//! | [`exec`] | runs a command in slots only |
 
 pub mod backoff;
 pub mod board;
+pub mod exec;
 pub mod filter;
 pub mod get;
 pub mod group;

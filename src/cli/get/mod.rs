@@ -1,6 +1,5 @@
 //! `stroll get`: pull files, alone or in a circle's slots.
 
-mod circle;
 mod output;
 mod summary;
 
@@ -14,7 +13,9 @@ use stroll::jobs::pull::{Config, Want};
 use tokio::sync::watch;
 
 use super::bars::Bars;
-use super::job::{JobArgs, watch_for_the_end};
+use super::circles;
+use super::ending::watch_for_the_end;
+use super::job::JobArgs;
 use super::logging;
 use super::transfer::Transfer;
 
@@ -90,7 +91,11 @@ async fn pull(
     let (order, stop) = watch::channel(false);
     let reason = watch_for_the_end(order, args.job.max_duration)?;
     let limiter = Limiter::new(None);
-    let mut circle = circle::enter(args, &wants, bars).await?;
+    let addresses: Vec<_> = wants.iter().map(|want| &want.address).collect();
+    let mut circle = circles::enter(&args.job.home, args.job.solo || args.dry_run, &addresses).await?;
+    if let Some(name) = circle.name() {
+        bars.say(&format!("in the slots of circle {name}"));
+    }
     let names: Vec<_> = wants.iter().map(summary::Named::new).collect();
     let (fates, totals) = {
         let got = get::get(wants, config, circle.slots(), &limiter, &stop, bars);

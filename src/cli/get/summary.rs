@@ -11,8 +11,8 @@ use stroll::fetch::sink::SinkError;
 use stroll::jobs::pull::{Fate, Totals, Want};
 
 use crate::cli::bars::chain;
+use crate::cli::ending::Stopped;
 use crate::cli::exit::{Code, Failed};
-use crate::cli::job::Stopped;
 
 /// A file by its address and place.
 pub(super) struct Named {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   *        anything but a slash        [a-z] [!a-z] [^a-z]   one of these, none of these
-//!   **       anything                    {a,b}                 one or the other, without nesting limits but our own
+//!   **       anything                    {a,b}                 one or the other
 //!   ?        one character but a slash   \x                    x itself
 //!   /x       x at the root only          x/                    the folder x and all below it
 //! ```
@@ -67,7 +67,7 @@ enum State {
     /// One character but a slash.
     Any,
     /// One of these, or none of these; never a slash.
-    Class { negated: bool, ranges: Vec<(char, char)> },
+    Class(Class),
     /// Any number of characters, slashes too if `across`.
     Star { across: bool },
     /// To all of these without a character.
@@ -76,6 +76,18 @@ enum State {
     Goto(usize),
     /// The end.
     Match,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Class {
+    negated: bool,
+    ranges: Vec<(char, char)>,
+}
+
+impl Class {
+    fn has(&self, c: char) -> bool {
+        self.ranges.iter().any(|(from, to)| (*from..=*to).contains(&c)) != self.negated
+    }
 }
 
 impl Glob {
@@ -175,11 +187,7 @@ impl Glob {
         match &self.states[state] {
             State::Char(wanted) if *wanted == c => self.enter(next, state + 1),
             State::Any if c != '/' => self.enter(next, state + 1),
-            State::Class { negated, ranges } if c != '/' => {
-                if ranges.iter().any(|(from, to)| (*from..=*to).contains(&c)) != *negated {
-                    self.enter(next, state + 1);
-                }
-            }
+            State::Class(class) if c != '/' && class.has(c) => self.enter(next, state + 1),
             State::Star { across } if *across || c != '/' => self.enter(next, state),
             _ => {}
         }
@@ -187,16 +195,16 @@ impl Glob {
 
     /// Enters a state and all that it leads to without a character. Its own stack: alternatives may lie deep.
     fn enter(&self, set: &mut Set, state: usize) {
-        let mut stack = vec![state];
-        while let Some(state) = stack.pop() {
+        set.stack.push(state);
+        while let Some(state) = set.stack.pop() {
             if !set.insert(state) {
                 continue;
             }
             match &self.states[state] {
-                State::Fork(to) => stack.extend(to),
-                State::Goto(to) => stack.push(*to),
-                State::Star { .. } => stack.push(state + 1),
-                State::Char(_) | State::Any | State::Class { .. } | State::Match => {}
+                State::Fork(to) => set.stack.extend(to),
+                State::Goto(to) => set.stack.push(*to),
+                State::Star { .. } => set.stack.push(state + 1),
+                State::Char(_) | State::Any | State::Class(_) | State::Match => {}
             }
         }
     }
@@ -217,11 +225,13 @@ enum Stop {
 struct Set {
     list: Vec<usize>,
     has: Vec<bool>,
+    /// Those that are about to be.
+    stack: Vec<usize>,
 }
 
 impl Set {
     fn new(len: usize) -> Self {
-        Self { list: Vec::with_capacity(len), has: vec![false; len] }
+        Self { list: Vec::with_capacity(len), has: vec![false; len], stack: Vec::new() }
     }
 
     fn insert(&mut self, state: usize) -> bool {
@@ -296,7 +306,7 @@ impl Builder<'_> {
             }
             ranges.push((from, to));
         }
-        self.states.push(State::Class { negated, ranges });
+        self.states.push(State::Class(Class { negated, ranges }));
         Ok(())
     }
 

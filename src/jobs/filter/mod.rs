@@ -357,7 +357,8 @@ mod tests {
             lines in proptest::collection::vec(("[+-]", "/?([ab/]|\\*|\\*\\*[ab]){1,4}/?"), 0..5),
             folder in "[ab](/[ab]){0,2}", name in "[ab]{1,2}",
         ) {
-            let text: String = lines.iter().map(|(sign, pattern)| format!("{sign} {pattern}\n")).collect();
+            let lines: Vec<String> = lines.iter().map(|(sign, pattern)| format!("{sign} {pattern}")).collect();
+            let text = lines.join("\n");
             let Ok(filter) = from_lines(&text) else { return Ok(()) };
             prop_assert!(filter.allows_folder(&folder) || !allows(&filter, &format!("{folder}/{name}")), "{}", text);
         }

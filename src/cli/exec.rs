@@ -1,0 +1,176 @@
+//! `stroll exec`: run somebody else's command, in a circle's slots only.
+
+use std::ffi::OsString;
+use std::io;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use stroll::base::units::parse_duration;
+use stroll::driver::random_bytes;
+use stroll::jobs::Patience;
+use stroll::jobs::exec::{self, ExecError, Outcome, Plan, exit_code};
+use stroll::jobs::schedule::Schedule;
+use tokio::sync::watch;
+
+use super::circles::{self, Circle};
+use super::ending::{Stopped, watch_for_the_end};
+use super::exit::{Code, Failed, Passed, Unreachable, UsageError};
+use super::homes::HomeArgs;
+use super::logging::{self, LogArgs};
+
+/// Run any resumable command in the slots of a circle only.
+///
+/// The command is started when the token comes. A little before the slot's end it gets SIGTERM; what is left of it at the end
+/// is killed, with everything that it started. In the next slot it is started again, so it must be one that goes on where
+/// it was. Exit code 0 means that its work is done. It sees STROLL_CIRCLE, STROLL_SLOT_UNTIL (RFC 3339), STROLL_SLOT_SECONDS
+/// and STROLL_DEADLINE_S (seconds since 1970).
+///
+/// Without a circle it is run once, directly. Its exit code is passed on.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// What to run, after --
+    #[arg(value_name = "COMMAND", required = true, last = true)]
+    command: Vec<OsString>,
+
+    /// How long before the slot's end it gets SIGTERM
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "500ms", env = "STROLL_GRACE")]
+    grace: Duration,
+
+    /// How often to try again after a failure, later each time
+    #[arg(long, value_name = "N", default_value_t = 0, env = "STROLL_RETRIES")]
+    retries: u32,
+
+    /// Run it again so long after it began last
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_EVERY", conflicts_with = "schedule")]
+    every: Option<Duration>,
+
+    /// Run it when cron would: "30 2 * * *", or "TZ=Europe/Rome 30 2 * * *"
+    #[arg(long, value_name = "CRON", env = "STROLL_SCHEDULE")]
+    schedule: Option<String>,
+
+    /// End after so long, with exit code 10
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_MAX_DURATION")]
+    max_duration: Option<Duration>,
+
+    /// Let the command read standard input; it is in the background of a terminal all the same
+    #[arg(long, env = "STROLL_STDIN")]
+    stdin: bool,
+
+    /// Run it at once, in no circle
+    #[arg(long, conflicts_with = "circle", env = "STROLL_SOLO")]
+    solo: bool,
+
+    #[command(flatten)]
+    home: HomeArgs,
+
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  stroll exec -- wget -c ftp://example.org/stream/big.dat
+  stroll exec --circle virgo --grace 1s -- rsync -a --partial rsync://example.org/pub/ pub/
+  stroll exec --every 6h -- lftp -c 'mirror -c https://example.org/data/ data/'";
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    logging::start(&args.log)?;
+    let schedule = schedule(args)?;
+    let plan = plan(args)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let (order, stop) = watch::channel(false);
+        let reason = watch_for_the_end(order, args.max_duration)?;
+        let mut circle = circles::enter_only(&args.home, args.solo).await?;
+        announce(args, &circle);
+        let plan = Plan { circle: circle.name().map(str::to_owned), ..plan };
+        let outcome = repeat(&plan, schedule.as_ref(), &mut circle, &stop).await;
+        circle.leave().await;
+        let reason = *reason.borrow();
+        verdict(&plan, outcome, reason)
+    })
+}
+
+fn schedule(args: &Args) -> Result<Option<Schedule>, UsageError> {
+    let schedule = match (args.every, &args.schedule) {
+        (Some(span), _) => Schedule::every(span),
+        (None, Some(line)) => Schedule::parse_cron(line),
+        (None, None) => return Ok(None),
+    };
+    schedule.map(Some).map_err(|error| UsageError(format!("schedule: {error}")))
+}
+
+fn plan(args: &Args) -> anyhow::Result<Plan> {
+    let Some((program, rest)) = args.command.split_first() else {
+        return Err(UsageError("command: there is none".into()).into());
+    };
+    Ok(Plan {
+        program: program.clone(),
+        args: rest.to_vec(),
+        circle: None,
+        grace: args.grace,
+        stdin: args.stdin,
+        patience: Patience { retries: args.retries, ..Patience::default() },
+        seed: u64::from_be_bytes(random_bytes()?),
+    })
+}
+
+fn announce(args: &Args, circle: &Circle) {
+    match circle.name() {
+        _ if args.log.is_quiet() => {}
+        Some(name) => eprintln!("in the slots of circle {name}"),
+        None if args.solo => {}
+        None => eprintln!("there is no circle here: running alone"),
+    }
+}
+
+/// Runs the command until its work is done; by a schedule again and again. By a schedule it waits first for cron, and not for
+/// `--every`; a run that fails does not end it.
+async fn repeat(
+    plan: &Plan,
+    schedule: Option<&Schedule>,
+    circle: &mut Circle,
+    stop: &watch::Receiver<bool>,
+) -> Result<Outcome, ExecError> {
+    let mut wait_from = matches!(schedule, Some(Schedule::Cron(_))).then(Timestamp::now);
+    loop {
+        if let (Some(schedule), Some(began)) = (schedule, wait_from) {
+            let mut ordered = stop.clone();
+            tokio::select! {
+                _ = ordered.wait_for(|ordered| *ordered) => return Ok(Outcome::Stopped),
+                is_due = schedule.wait(began, Timestamp::now) => if !is_due { return Ok(Outcome::Done) },
+            }
+        }
+        wait_from = Some(Timestamp::now());
+        let outcome = exec::exec(plan, circle.slots(), stop).await?;
+        match (schedule, outcome) {
+            (Some(schedule), Outcome::Done) => tracing::info!(%schedule, "done; it is run again"),
+            (Some(schedule), Outcome::Failed(status)) => {
+                tracing::error!(%status, %schedule, "failed; it is run again");
+            }
+            (None, _) | (_, Outcome::Stopped | Outcome::NoSlots) => return Ok(outcome),
+        }
+    }
+}
+
+fn verdict(plan: &Plan, outcome: Result<Outcome, ExecError>, reason: Stopped) -> anyhow::Result<()> {
+    let program = plan.program.to_string_lossy();
+    match outcome {
+        Ok(Outcome::Done) => Ok(()),
+        Ok(Outcome::Failed(status)) => {
+            Err(Passed { code: exit_code(status), message: format!("{program}: {status}") }.into())
+        }
+        Ok(Outcome::Stopped) if reason == Stopped::OutOfTime => {
+            Err(Failed { code: Code::Deadline, message: "out of time".into() }.into())
+        }
+        Ok(Outcome::Stopped) => Err(Failed { code: Code::Other, message: "interrupted".into() }.into()),
+        Ok(Outcome::NoSlots) => Err(Unreachable("the circle gives no more slots".into()).into()),
+        // As env, timeout and shells do.
+        Err(ExecError::Start { error, .. }) => {
+            let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+            Err(Passed { code, message: format!("{program}: {error}") }.into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
