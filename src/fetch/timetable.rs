@@ -88,6 +88,13 @@ impl Entry {
     }
 }
 
+/// No limit at any time.
+impl Default for Timetable {
+    fn default() -> Self {
+        Self::always(None)
+    }
+}
+
 impl Timetable {
     /// The same at all times; `None` is no limit.
     pub fn always(rate: Option<u64>) -> Self {

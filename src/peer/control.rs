@@ -3,20 +3,23 @@
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::{Query, State as Of};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::driver::Handle;
-use crate::jobs::{Board, Slots};
+use crate::fetch::timetable::Timetable;
+use crate::jobs::{Board, JobReport, Slots, State};
 use crate::node::Command;
 
 use super::borrowing;
@@ -67,17 +70,39 @@ pub(super) struct Served {
     name: String,
     reload: mpsc::Sender<()>,
     board: Board,
+    lending: Lending,
+    limit: Arc<watch::Sender<Timetable>>,
 }
 
 impl Served {
     pub(super) fn new(
         handle: Handle,
-        circle: String,
-        name: String,
+        (circle, name): (String, String),
         reload: mpsc::Sender<()>,
         board: Board,
+        lending: Lending,
+        limit: Arc<watch::Sender<Timetable>>,
     ) -> Self {
-        Self { handle, circle, name, reload, board }
+        Self { handle, circle, name, reload, board, lending, limit }
+    }
+
+    fn on_known_job(&self, which: &Which, order: impl Fn(&Lending, Option<&str>)) -> StatusCode {
+        let is_known = |name: &String| self.board.reports().iter().any(|job| job.name == *name);
+        if which.job.as_ref().is_some_and(|name| !is_known(name)) {
+            return StatusCode::NOT_FOUND;
+        }
+        order(&self.lending, which.job.as_deref());
+        StatusCode::OK
+    }
+
+    /// What the jobs do; who is paused hangs.
+    fn jobs(&self) -> Vec<JobReport> {
+        let paused = self.lending.paused();
+        let mut jobs = self.board.reports();
+        for job in jobs.iter_mut().filter(|job| paused.is(&job.name)) {
+            job.state = State::Hung;
+        }
+        jobs
     }
 
     /// How the member is; `None` when it has ended.
@@ -85,16 +110,12 @@ impl Served {
         let status = self.handle.status().await.ok()?;
         let listen = self.handle.address().to_string();
         let (circle, name) = (self.circle.clone(), self.name.clone());
-        Some(StatusReport::new(circle, name, listen, &status, self.board.reports()))
+        Some(StatusReport::new(circle, name, listen, &status, self.jobs()))
     }
 }
 
 /// Serves the control socket until the task is ended.
-pub(super) async fn serve(
-    path: &Path,
-    served: Served,
-    lending: Lending,
-) -> Result<JoinHandle<()>, ControlError> {
+pub(super) async fn serve(path: &Path, served: Served) -> Result<JoinHandle<()>, ControlError> {
     if UnixStream::connect(path).await.is_ok() {
         return Err(ControlError::Running(path.to_owned()));
     }
@@ -111,27 +132,60 @@ pub(super) async fn serve(
         .route("/v1/status", get(status))
         .route("/v1/probe", get(probe))
         .route("/v1/reload", post(reload_files))
-        .with_state(served)
-        .merge(borrowing::routes(borrowing::Lenders::new(lending)));
+        .route("/v1/pause", post(pause))
+        .route("/v1/resume", post(resume))
+        .route("/v1/bwlimit", post(limit))
+        .with_state(served.clone())
+        .merge(borrowing::routes(borrowing::Lenders::new(served.lending)));
     Ok(tokio::spawn(async move {
         // It ends when the task is aborted.
         let _ = axum::serve(listener, router).await;
     }))
 }
 
-async fn status(State(served): State<Served>) -> Result<Json<StatusReport>, StatusCode> {
+async fn status(Of(served): Of<Served>) -> Result<Json<StatusReport>, StatusCode> {
     served.report().await.map(Json).ok_or(StatusCode::SERVICE_UNAVAILABLE)
 }
 
 /// The files were changed by somebody else.
-async fn reload_files(State(served): State<Served>) -> StatusCode {
+async fn reload_files(Of(served): Of<Served>) -> StatusCode {
     // If one is waiting already, that will read the newest files as well.
     let _ = served.reload.try_send(());
     StatusCode::OK
 }
 
+/// One job, by its name; all of them, if none is named.
+#[derive(Debug, Deserialize)]
+struct Which {
+    job: Option<String>,
+}
+
+async fn pause(Of(served): Of<Served>, Query(which): Query<Which>) -> StatusCode {
+    served.on_known_job(&which, |lending, name| lending.pause(name))
+}
+
+async fn resume(Of(served): Of<Served>, Query(which): Query<Which>) -> StatusCode {
+    served.on_known_job(&which, |lending, name| lending.resume(name))
+}
+
+/// How fast all jobs of this member together may pull: a rate, or a timetable.
+#[derive(Debug, Deserialize)]
+struct NewLimit {
+    to: String,
+}
+
+async fn limit(Of(served): Of<Served>, Query(new): Query<NewLimit>) -> StatusCode {
+    match Timetable::parse(&new.to) {
+        Ok(timetable) => {
+            served.limit.send_replace(timetable);
+            StatusCode::OK
+        }
+        Err(_) => StatusCode::BAD_REQUEST,
+    }
+}
+
 /// The same, after everybody who is known was asked whether they are there.
-async fn probe(served: State<Served>) -> Result<Json<StatusReport>, StatusCode> {
+async fn probe(served: Of<Served>) -> Result<Json<StatusReport>, StatusCode> {
     served.handle.command(Command::Probe).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
     sleep(PROBE_FOR).await;
     status(served).await
@@ -162,6 +216,27 @@ impl Client {
     /// Tells it that its files were changed: a new charter, new bans.
     pub async fn reload(&self) -> Result<(), ControlError> {
         self.request("POST", "/v1/reload").await.map(drop)
+    }
+
+    /// Pauses a job of this name, or all of them.
+    pub async fn pause(&self, job: Option<&str>) -> Result<(), ControlError> {
+        self.order("/v1/pause", "job", job).await
+    }
+
+    /// Lets it, or all of them, go on.
+    pub async fn resume(&self, job: Option<&str>) -> Result<(), ControlError> {
+        self.order("/v1/resume", "job", job).await
+    }
+
+    /// Sets how fast all jobs together may pull: a rate, or a timetable.
+    pub async fn limit(&self, to: &str) -> Result<(), ControlError> {
+        self.order("/v1/bwlimit", "to", Some(to)).await
+    }
+
+    async fn order(&self, target: &str, key: &str, value: Option<&str>) -> Result<(), ControlError> {
+        let Some(value) = value else { return self.post(target).await };
+        let query = url::form_urlencoded::Serializer::new(String::new()).append_pair(key, value).finish();
+        self.post(&format!("{target}?{query}")).await
     }
 
     async fn ask(&self, target: &str) -> Result<StatusReport, ControlError> {

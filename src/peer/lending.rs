@@ -1,7 +1,8 @@
 //! Lends the member's slots to jobs, one at a time.
 //!
 //! Jobs of this process and of others (through the control socket) ask for turns. A slot goes to one of those that have
-//! something to pull, each in its order; what it leaves of the slot goes to the next one. When the node orders a stop,
+//! something to pull: the most urgent first, equals each in their order; what it leaves of the slot goes to the next one.
+//! Who is paused gets none. When the node orders a stop,
 //! the job that pulls is told, and the node hears [`Command::SlotStopped`] only when that job has let go of its turn.
 //!
 //! ```text
@@ -10,7 +11,7 @@
 //!   node <─ SlotStopped ─ lender <─ drop ─── job
 //! ```
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,18 +38,68 @@ const JOBS: usize = 64;
 /// before it reads on, should it ever wake.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// On which terms a job borrows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// By which name it can be paused.
+    pub name: String,
+    /// The higher, the sooner it has its part of a slot. All are equal by default.
+    pub priority: i32,
+}
+
+/// Which jobs are paused.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Paused {
+    all: bool,
+    names: BTreeSet<String>,
+}
+
+impl Paused {
+    /// Whether the job of this name is.
+    pub fn is(&self, name: &str) -> bool {
+        self.all || self.names.contains(name)
+    }
+}
+
 /// A way to ask for slots. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Lending {
-    newcomers: mpsc::Sender<Giver>,
+    newcomers: mpsc::Sender<(Giver, Terms)>,
+    paused: Arc<watch::Sender<Paused>>,
 }
 
 impl Lending {
     /// Slots for one job; they end when the member does.
     pub async fn borrow(&self) -> Result<Slots, DriverError> {
+        self.borrow_on(Terms::default()).await
+    }
+
+    /// The same, on these terms.
+    pub async fn borrow_on(&self, terms: Terms) -> Result<Slots, DriverError> {
         let (slots, giver) = Slots::given();
-        self.newcomers.send(giver).await.map_err(|_| DriverError::Ended)?;
+        self.newcomers.send((giver, terms)).await.map_err(|_| DriverError::Ended)?;
         Ok(slots)
+    }
+
+    /// Pauses the job of this name, or all of them. A turn that is out ends at once.
+    pub fn pause(&self, name: Option<&str>) {
+        self.paused.send_modify(|paused| match name {
+            Some(name) => drop(paused.names.insert(name.to_owned())),
+            None => paused.all = true,
+        });
+    }
+
+    /// Lets it, or all of them, go on.
+    pub fn resume(&self, name: Option<&str>) {
+        self.paused.send_modify(|paused| match name {
+            Some(name) => drop(paused.names.remove(name)),
+            None => *paused = Paused::default(),
+        });
+    }
+
+    /// Which jobs are paused.
+    pub fn paused(&self) -> Paused {
+        self.paused.borrow().clone()
     }
 }
 
@@ -57,9 +108,11 @@ pub(super) fn spawn(handle: Handle) -> (Lending, JoinHandle<()>) {
     let (newcomers, arrivals) = mpsc::channel(JOBS);
     let (wishes, heard) = mpsc::channel(JOBS);
     let events = handle.events();
+    let paused = Arc::new(watch::Sender::new(Paused::default()));
     let lender = Lender {
         handle,
         borrowers: VecDeque::new(),
+        paused: paused.subscribe(),
         next_id: 0,
         wishes,
         turn: None,
@@ -73,13 +126,14 @@ pub(super) fn spawn(handle: Handle) -> (Lending, JoinHandle<()>) {
             debug!(%error, "no more slots to lend");
         }
     });
-    (Lending { newcomers }, task)
+    (Lending { newcomers, paused }, task)
 }
 
 /// A job that wants turns.
 #[derive(Debug)]
 struct Borrower {
     id: u64,
+    terms: Terms,
     turns: mpsc::Sender<Turn>,
     soon: watch::Sender<()>,
     outlook: Outlook,
@@ -97,12 +151,15 @@ struct Out {
     ended: oneshot::Receiver<()>,
     /// The node has ordered the stop, then.
     stopping_since: Option<Time>,
+    /// The job was paused: what is left of the slot is for others.
+    is_recalled: bool,
 }
 
 struct Lender {
     handle: Handle,
     /// The first is the one whose turn is next.
     borrowers: VecDeque<Borrower>,
+    paused: watch::Receiver<Paused>,
     next_id: u64,
     wishes: mpsc::Sender<(u64, Option<Wish>)>,
     turn: Option<Out>,
@@ -117,18 +174,19 @@ struct Lender {
 impl Lender {
     async fn run(
         mut self,
-        mut arrivals: mpsc::Receiver<Giver>,
+        mut arrivals: mpsc::Receiver<(Giver, Terms)>,
         mut heard: mpsc::Receiver<(u64, Option<Wish>)>,
         mut events: broadcast::Receiver<(Time, Event)>,
     ) -> Result<(), DriverError> {
         self.read_charter().await?;
         loop {
             tokio::select! {
-                Some(giver) = arrivals.recv() => {
-                    self.on_newcomer(giver);
+                Some((giver, terms)) = arrivals.recv() => {
+                    self.on_newcomer(giver, terms);
                     self.tell_outlook().await?;
                 }
                 Some((id, wish)) = heard.recv() => self.on_wish(id, wish).await?,
+                Ok(()) = self.paused.changed() => self.on_pause().await?,
                 () = ended(&mut self.turn, &self.clock) => self.on_turn_ended().await?,
                 event = events.recv() => match event {
                     Ok((at, Event::SlotBegan { token, session, until })) => {
@@ -149,7 +207,7 @@ impl Lender {
         }
     }
 
-    fn on_newcomer(&mut self, giver: Giver) {
+    fn on_newcomer(&mut self, giver: Giver, terms: Terms) {
         let Giver { turns, soon, mut wishes, outlook } = giver;
         if self.borrowers.len() >= JOBS {
             // Its slots end at once.
@@ -157,7 +215,7 @@ impl Lender {
         }
         let id = self.next_id;
         self.next_id += 1;
-        self.borrowers.push_back(Borrower { id, turns, soon, outlook, has_work: false });
+        self.borrowers.push_back(Borrower { id, terms, turns, soon, outlook, has_work: false });
         let tell = self.wishes.clone();
         tokio::spawn(async move {
             loop {
@@ -185,7 +243,7 @@ impl Lender {
 
     /// The node hears of work when there is some, and of its end when no turn is out: the end of a turn tells it then.
     async fn tell_work(&mut self) -> Result<(), DriverError> {
-        let wanted = self.borrowers.iter().any(|borrower| borrower.has_work);
+        let wanted = self.borrowers.iter().any(|borrower| self.may_pull(borrower));
         if wanted != self.wanted && (wanted || self.turn.is_none()) {
             self.wanted = wanted;
             self.handle.command(Command::Work(wanted)).await?;
@@ -203,17 +261,47 @@ impl Lender {
 
     /// Whoever would get the slot may get ready.
     fn on_expecting(&self) {
-        if let Some(next) = self.borrowers.iter().find(|borrower| borrower.has_work) {
+        if let Some(next) = self.next_in_order().and_then(|index| self.borrowers.get(index)) {
             next.soon.send_replace(());
         }
     }
 
+    fn may_pull(&self, borrower: &Borrower) -> bool {
+        borrower.has_work && !self.paused.borrow().is(&borrower.terms.name)
+    }
+
+    /// Whose turn it is: the first among the most urgent that have work and have not had a part of this slot.
+    fn next_in_order(&self) -> Option<usize> {
+        let waiting = self
+            .borrowers
+            .iter()
+            .enumerate()
+            .filter(|(_, borrower)| self.may_pull(borrower) && !self.served.contains(&borrower.id));
+        // Of equals the last one wins, so the order is turned around.
+        waiting.rev().max_by_key(|(_, borrower)| borrower.terms.priority).map(|(index, _)| index)
+    }
+
+    /// Somebody was paused, or not any more.
+    async fn on_pause(&mut self) -> Result<(), DriverError> {
+        let paused = self.paused.borrow_and_update().clone();
+        let is_paused = |id: u64| {
+            self.borrowers.iter().any(|borrower| borrower.id == id && paused.is(&borrower.terms.name))
+        };
+        if let Some(turn) = &mut self.turn
+            && is_paused(turn.borrower)
+        {
+            turn.order.send_replace(true);
+            turn.is_recalled = true;
+        }
+        self.tell_work().await
+    }
+
     /// Gives the slot, or what is left of it, to the next job that has not had a part of it.
     fn give_turn(&mut self, until: Time) -> bool {
-        for _ in 0..self.borrowers.len() {
-            let Some(borrower) = self.borrowers.pop_front() else { return false };
-            let is_next = borrower.has_work && !self.served.contains(&borrower.id);
-            let given = is_next && self.give_to(&borrower, until);
+        while let Some(borrower) = self.next_in_order().and_then(|index| self.borrowers.remove(index)) {
+            let given = self.give_to(&borrower, until);
+            // One that does not take it is as good as served.
+            self.served.push(borrower.id);
             self.borrowers.push_back(borrower);
             if given {
                 return true;
@@ -229,8 +317,14 @@ impl Lender {
         if borrower.turns.try_send(turn).is_err() {
             return false;
         }
-        self.served.push(borrower.id);
-        self.turn = Some(Out { borrower: borrower.id, order, until, ended, stopping_since: None });
+        self.turn = Some(Out {
+            borrower: borrower.id,
+            order,
+            until,
+            ended,
+            stopping_since: None,
+            is_recalled: false,
+        });
         true
     }
 

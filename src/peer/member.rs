@@ -4,17 +4,20 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::UdpSocket;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
 use crate::base::{MemberId, Nonce};
 use crate::driver::{self, BootClock, DriverError, Handle, random_bytes};
+use crate::fetch::limit::Limiter;
+use crate::fetch::timetable::{self, Timetable};
 use crate::jobs::{Board, Slots};
 use crate::node::{self, Command, Event, Identity, Node};
 use crate::proto::{agent, directory, handoff};
@@ -49,6 +52,8 @@ pub struct Options {
     pub found: bool,
     /// Serve the status page here.
     pub page: Option<SocketAddr>,
+    /// How fast all jobs together may pull, until somebody says otherwise.
+    pub limit: Timetable,
 }
 
 /// Why a member cannot run.
@@ -98,6 +103,7 @@ pub struct Member {
     driver: JoinHandle<Result<(), DriverError>>,
     lending: Lending,
     board: Board,
+    limiter: Limiter,
     page: Option<SocketAddr>,
     /// What ends with the member.
     tasks: Vec<JoinHandle<()>>,
@@ -139,9 +145,13 @@ impl Member {
         let (lending, lender) = lending::spawn(handle.clone());
         let board = Board::default();
         let (history, historian) = history::spawn(&handle, board.clone());
-        let served = control::Served::new(handle.clone(), circle, name, told, board.clone());
-        let control = control::serve(&control_path, served.clone(), lending.clone()).await?;
-        let mut tasks = vec![lender, historian, control];
+        let limit = Arc::new(watch::Sender::new(options.limit.clone()));
+        let limiter = Limiter::new(None);
+        let limited = tokio::spawn(keep_to(limit.subscribe(), limiter.clone()));
+        let names = (circle, name);
+        let served = control::Served::new(handle.clone(), names, told, board.clone(), lending.clone(), limit);
+        let control = control::serve(&control_path, served.clone()).await?;
+        let mut tasks = vec![lender, historian, limited, control];
         let mut page = None;
         if let Some(address) = options.page {
             let shown = page::Shown { served, history };
@@ -156,6 +166,7 @@ impl Member {
             driver,
             lending,
             board,
+            limiter,
             page,
             tasks,
             control_path,
@@ -181,6 +192,11 @@ impl Member {
     /// Where its jobs write what they do.
     pub fn board(&self) -> &Board {
         &self.board
+    }
+
+    /// What its jobs share: how fast they may pull.
+    pub fn limiter(&self) -> &Limiter {
+        &self.limiter
     }
 
     /// Where its status page is, if it has one.
@@ -417,6 +433,17 @@ impl Member {
         let mut input = Reader::new(&bytes);
         std::iter::from_fn(|| (!input.rest().is_empty()).then(|| Entry::read(&mut input).ok()).flatten())
             .collect()
+    }
+}
+
+/// Keeps the limiter to the timetable that was set last.
+async fn keep_to(mut limit: watch::Receiver<Timetable>, limiter: Limiter) {
+    loop {
+        let timetable = limit.borrow_and_update().clone();
+        tokio::select! {
+            never = timetable::follow(&timetable, &limiter) => match never {},
+            changed = limit.changed() => if changed.is_err() { return },
+        }
     }
 }
 

@@ -14,6 +14,6 @@ mod report;
 pub use control::{Client, ControlError};
 pub use enrol::{EnrolError, Enrolled, enrol};
 pub use history::{History, Past, Sample, Visit};
-pub use lending::Lending;
+pub use lending::{Lending, Paused, Terms};
 pub use member::{Member, Options, PeerError};
 pub use report::{MemberReport, SpanReport, StatusReport};
