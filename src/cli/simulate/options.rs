@@ -262,6 +262,8 @@ impl Options {
                 leave_every: self.leave_every,
             },
             clock_skew: self.clock_skew.unwrap_or(usual.clock_skew),
+            verdicts: usual.verdicts,
+            surge: usual.surge,
         }
     }
 
