@@ -52,7 +52,7 @@ fn main() {
 fn circle(rules: &Rules) -> Scenario {
     Scenario {
         coordination: Coordination::Agents(rules.clone()),
-        loss_every: Some(Duration::from_secs(10_000)),
+        loss_every: rules.custody.is_some().then_some(Duration::from_secs(10_000)),
         verdicts: true,
         ..Scenario::default()
     }

@@ -100,6 +100,8 @@ pub struct Status {
     pub load_factor: Option<f64>,
     /// Whether the circle can bear its load.
     pub verdict: Verdict,
+    /// For how long it has been so.
+    pub verdict_for: Duration,
     /// The stream rate that it leaves to this member.
     pub advice: Option<Advice>,
     /// Visits of a token.
@@ -150,6 +152,7 @@ impl Node {
             return_times: self.load.return_times(),
             access_intervals: self.load.access_intervals(),
             load_factor: self.load.factor(),
+            verdict_for: now.since(self.load.verdict(now).since),
             verdict: self.load.verdict(now),
             advice: self.load.advice(),
             visits: self.counters.visits,

@@ -59,6 +59,17 @@ pub enum ControlError {
     },
 }
 
+/// Whether the circle can bear its load, as the member sees it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct VerdictReport {
+    /// `nominal`, `full`, `overloaded` or `starved`.
+    pub level: String,
+    /// Why, in words and numbers.
+    pub reason: String,
+    /// For how long it has been so, in seconds.
+    pub since_s: f64,
+}
+
 /// A member at one moment, as `stroll status --json` prints it. Its names stay as they are.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StatusReport {
@@ -95,6 +106,12 @@ pub struct StatusReport {
     pub access_interval_s: Option<SpanReport>,
     /// Mean access interval over the nominal period; above 1 is overload.
     pub load_factor: Option<f64>,
+    /// Whether the circle can bear its load.
+    pub verdict: VerdictReport,
+    /// The stream rate that it leaves to this member, in a sentence.
+    pub advice: Option<String>,
+    /// The same in bytes per second.
+    pub sustainable_bytes_per_sec: Option<f64>,
     /// What was counted since the start.
     pub counters: BTreeMap<String, u64>,
     /// Datagrams dropped, by reason.
@@ -247,6 +264,13 @@ impl StatusReport {
             return_time_s: status.return_times.map(SpanReport::from),
             access_interval_s: status.access_intervals.map(SpanReport::from),
             load_factor: status.load_factor,
+            verdict: VerdictReport {
+                level: status.verdict.level.name().to_owned(),
+                reason: status.verdict.reason.clone(),
+                since_s: status.verdict_for.as_secs_f64(),
+            },
+            advice: status.advice.map(|advice| advice.to_string()),
+            sustainable_bytes_per_sec: status.advice.map(|advice| advice.bytes_per_sec),
             counters: counters.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
             rejected: status.rejected.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
             members: status.members.iter().map(MemberReport::from).collect(),

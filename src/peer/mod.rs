@@ -7,7 +7,7 @@ mod enrol;
 mod lending;
 mod member;
 
-pub use control::{Client, ControlError, MemberReport, SpanReport, StatusReport};
+pub use control::{Client, ControlError, MemberReport, SpanReport, StatusReport, VerdictReport};
 pub use enrol::{EnrolError, Enrolled, enrol};
 pub use lending::Lending;
 pub use member::{Member, Options, PeerError};

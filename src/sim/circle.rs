@@ -33,12 +33,33 @@ const WALL_START_MS: i64 = 1_600_000_000_000;
 /// What is under way.
 #[derive(Debug)]
 enum Parcel {
-    Message { from: u32, to: u32, message: Message },
-    Offer { giver: u32, taker: u32 },
-    Accept { giver: u32, taker: u32 },
-    Refuse { giver: u32, taker: Option<u32> },
-    Token { giver: u32, taker: u32, token: Token },
-    Confirm { giver: u32, token: TokenId, session: Session },
+    Message {
+        from: u32,
+        to: u32,
+        message: Message,
+    },
+    Offer {
+        giver: u32,
+        taker: u32,
+    },
+    Accept {
+        giver: u32,
+        taker: u32,
+    },
+    Refuse {
+        giver: u32,
+        taker: Option<u32>,
+    },
+    Token {
+        giver: u32,
+        taker: u32,
+        token: Token,
+    },
+    Confirm {
+        giver: u32,
+        token: TokenId,
+        session: Session,
+    },
     Fault(Fault),
     Restart(u32),
     /// So many members join at once.

@@ -22,7 +22,7 @@ pub mod whole;
 
 pub use circle::Circle;
 pub use measure::{Outcome, Spread};
-pub use report::{Quantiles, Report, ShareOfTime, ShareOfTokens};
+pub use report::{Overload, Quantiles, Report, ShareOfTime, ShareOfTokens};
 pub use scenario::{Churn, Coordination, Scenario, Surge, View};
 pub use trace::{Moment, Trace};
 pub use uncoordinated::Uncoordinated;
