@@ -47,6 +47,9 @@ const ASKS_PER_PERIOD: f64 = 8.0;
 const ASKED_AS_A_RULE: usize = 8;
 const RULE_PER_PERIOD: f64 = 2.0;
 
+/// Small circles with short slots ask less often than that.
+const LEAST_GAP: Duration = Duration::from_secs(5);
+
 /// One interval says no more than this one: intervals are skewed to the long side, and a single outlier must not decide.
 const LONGEST_OWN: f64 = 1.6;
 
@@ -277,7 +280,8 @@ impl Judge {
             let nats = self.evidence.nats + self.pending(wait);
             if nats >= DECIDE {
                 self.turn(wait);
-            } else if nats >= ASK {
+            }
+            if (ASK..DECIDE).contains(&nats) {
                 self.ask(ASKED, ASKS_PER_PERIOD, now);
             } else {
                 self.ask(ASKED_AS_A_RULE, RULE_PER_PERIOD, now);
@@ -309,7 +313,7 @@ impl Judge {
     }
 
     fn ask(&mut self, count: usize, per_period: f64, now: Time) {
-        if self.asked_at.is_none_or(|at| now >= at + self.nominal.div_f64(per_period)) {
+        if self.asked_at.is_none_or(|at| now >= at + self.gap(per_period)) {
             self.asked_at = Some(now);
             self.outputs.push_back(Output::Ask { count });
         }
@@ -344,10 +348,10 @@ impl Judge {
         let starved = (!self.is_starved).then(|| at(self.starvation()));
         let asked_at = self.asked_at.unwrap_or(self.work_since);
         let suspicious = self.suspicious_after().map(|wait| {
-            let again = asked_at + self.nominal.div_f64(ASKS_PER_PERIOD) + LATE;
+            let again = asked_at + self.gap(ASKS_PER_PERIOD) + LATE;
             at(wait).max(again)
         });
-        let as_a_rule = asked_at + self.nominal.div_f64(RULE_PER_PERIOD) + LATE;
+        let as_a_rule = asked_at + self.gap(RULE_PER_PERIOD) + LATE;
         starved.into_iter().chain(suspicious).fold(Some(as_a_rule), |first, at| first.min(Some(at)))
     }
 
@@ -409,6 +413,11 @@ impl Judge {
     fn starvation(&self) -> f64 {
         let unusual = self.usual.unwrap_or(1.0) * (1.0 + STARVED_DEVIATIONS * self.scatter.sqrt());
         unusual.max(STARVED_PERIODS)
+    }
+
+    /// The least time between two rounds of questions.
+    fn gap(&self, per_period: f64) -> Duration {
+        self.nominal.div_f64(per_period).max(LEAST_GAP)
     }
 
     /// From what wait on others are asked, if this wait goes on; nothing if it alone is not enough.
