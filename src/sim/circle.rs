@@ -11,11 +11,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::{MemberId, Rng, Session, Time, TokenId};
+use crate::base::{Rng, Session, Time, TokenId};
 use crate::proto::agent::{Agent, Config, Event, Input, Invalid, Message, Origin, Output, Rules, Token};
 use crate::proto::load;
 
 use super::measure::{Meter, Outcome};
+use super::numbers::{member_id, member_number};
 use super::presence::Presence;
 use super::queue::{Mail, Timers};
 use super::scenario::Scenario;
@@ -494,17 +495,4 @@ impl Circle {
             *slot = presence;
         }
     }
-}
-
-/// Members are numbered; the number is spelled into the first bytes of the identity.
-fn member_id(number: u32) -> MemberId {
-    let mut bytes = [0; 16];
-    for (byte, digit) in bytes.iter_mut().zip(number.to_be_bytes()) {
-        *byte = digit;
-    }
-    MemberId::from_bytes(bytes)
-}
-
-fn member_number(id: MemberId) -> u32 {
-    id.as_bytes().iter().take(4).fold(0, |number, &byte| number << 8 | u32::from(byte))
 }

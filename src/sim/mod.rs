@@ -10,6 +10,7 @@
 mod circle;
 pub mod figures;
 mod measure;
+mod numbers;
 mod presence;
 mod queue;
 mod report;
