@@ -284,6 +284,7 @@ fn identity(member: u8) -> Identity {
         bandwidth: 0,
         rules: RuleSet::Guarded,
         scouts: 1,
+        retention: Duration::ZERO,
         signature: [0; 64],
     });
     let key = PrivateKey::from_seed(Suite::Ed25519, [member; 32]);

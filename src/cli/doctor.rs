@@ -135,8 +135,10 @@ mod tests {
             heard_s,
             round_trip_ms: heard_s.map(|_| 1.0),
             clock_offset_ms: Some(clock_offset_ms),
+            waited_s: None,
             suspected: false,
             expires_s: 0,
+            expires_in_days: None,
         }
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::Duration;
 
-use stroll::peer::{Client, MemberReport, SpanReport, StatusReport};
+use stroll::peer::{Client, MemberReport, SpanReport, StatusReport, VerdictReport};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::homes::HomeArgs;
@@ -86,6 +86,11 @@ fn render(status: &StatusReport) -> String {
     }
     if let Some(factor) = status.load_factor {
         let _ = writeln!(text, "load factor {factor:.2}");
+    }
+    let VerdictReport { level, reason, since_s } = &status.verdict;
+    let _ = writeln!(text, "{level} for {since_s:.0} s: {reason}");
+    if let Some(advice) = &status.advice {
+        let _ = writeln!(text, "{advice}");
     }
     let count = |name: &str| status.counters.get(name).copied().unwrap_or(0);
     let _ = writeln!(

@@ -322,6 +322,7 @@ mod tests {
             bandwidth: 0,
             rules: RuleSet::Guarded,
             scouts: 1,
+            retention: Duration::ZERO,
             signature: [0; 64],
         });
         let key = PrivateKey::from_seed(Suite::Simulated, [1; 32]);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::base::Time;
 use crate::proto::directory::Learned;
-use crate::proto::{agent, handoff};
+use crate::proto::{agent, handoff, load};
 use crate::trust::Refusal;
 use crate::wire::records::{Bans, Charter, Entry};
 use crate::wire::{Body, Datagram, Header};
@@ -42,16 +42,16 @@ impl Node {
     }
 
     /// Only an answer to what was asked just now shows that a member is there: anything else may be a recording.
-    fn on_answer(&mut self, header: &Header, now: Time) -> Duration {
+    fn on_answer(&mut self, header: &Header, now: Time) -> Option<Duration> {
         let asked = self.asked.iter().position(|asked| asked.is_answered_by(header));
-        let Some(asked) = asked.map(|place| self.asked.swap_remove(place)) else { return Duration::ZERO };
+        let asked = asked.map(|place| self.asked.swap_remove(place))?;
         let round_trip = now.since(asked.at);
         self.directory.is_alive(header.sender);
         self.directory.heard_from(header.sender, Some(round_trip), now);
-        round_trip
+        Some(round_trip)
     }
 
-    fn on_body(&mut self, datagram: Datagram, address: SocketAddr, round_trip: Duration, now: Time) {
+    fn on_body(&mut self, datagram: Datagram, address: SocketAddr, round_trip: Option<Duration>, now: Time) {
         let Datagram { header, body, .. } = datagram;
         let (from, token, session) = (header.sender, header.token, header.session);
         let hand = |message| handoff::Input::Received(handoff::Received { from, token, session, message });
@@ -74,6 +74,11 @@ impl Node {
                 self.to_agent.push_back(say(agent::Message::Scout { hearsay }));
             }
             Body::Report { hearsay, waited, has_work, charter_version, bans_version, wall_ms, entries } => {
+                // What nobody asked for may be a recording, or one voice that speaks for many.
+                if round_trip.is_some() {
+                    self.load.handle(load::Input::Heard { waited, has_work }, now);
+                }
+                let round_trip = round_trip.unwrap_or_default();
                 self.directory.saw_clock(from, self.clock_offset_ms(wall_ms, round_trip, now));
                 self.directory.saw_wait(from, waited.filter(|_| has_work), now);
                 self.learn_all(entries, now);
@@ -85,7 +90,7 @@ impl Node {
             Body::Holding => self.to_agent.push_back(say(agent::Message::Holding { token, session })),
             Body::Passed => self.to_agent.push_back(say(agent::Message::Passed { token, session })),
             Body::Leave { sequence } => self.directory.leave(from, sequence),
-            Body::Charter(charter) => self.on_charter(charter),
+            Body::Charter(charter) => self.on_charter(charter, now),
             Body::Bans(bans) => self.on_bans(bans, now),
             Body::Enrol { key, invitation, mac } => {
                 let event = Event::Enrol { member: from, key, invitation, mac, address };
@@ -144,12 +149,12 @@ impl Node {
         self.sign_record(self.record.address);
     }
 
-    pub(super) fn on_charter(&mut self, charter: Charter) {
+    pub(super) fn on_charter(&mut self, charter: Charter, now: Time) {
         // Only a charter that makes sense can come into force.
         let Ok(config) = agent_config(&charter) else { return };
         if self.identity.roll.offer_charter(charter) == Ok(true) {
             self.handoff.reconfigure(handoff_config(&config));
-            self.load.set_nominal_period(config.nominal_period());
+            self.load.set_nominal_period(config.nominal_period(), now);
             self.agent.reconfigure(Arc::new(config));
             let version = self.identity.roll.charter().version;
             self.outbox.tell(Event::CharterChanged { version });

@@ -9,7 +9,7 @@ use crate::base::{MemberId, Nonce, Rng, Session, Time, TokenId};
 use crate::proto::agent::{self, Agent};
 use crate::proto::directory::Directory;
 use crate::proto::handoff::{self, Handoff};
-use crate::proto::load::Load;
+use crate::proto::load::{self, Load};
 use crate::trust::{self, Refusal, Roll};
 use crate::wire::records::{AddressRecord, Certificate, Charter, Entry, RuleSet};
 use crate::wire::{ANYONE, Header, Kind};
@@ -215,6 +215,7 @@ impl Node {
         self.question = None;
         self.run_deadlines(now);
         self.pump(now);
+        self.judge_load(now);
         self.leave_when_drained();
     }
 
@@ -240,11 +241,9 @@ impl Node {
         let scouts = self.asked.iter().map(|asked| asked.at + SCOUT_PATIENCE).min();
         let is_cooling = self.wants_work && !self.is_working() && self.leaving == Leaving::No;
         let cooled = is_cooling.then_some(self.cool_until);
-        [Some(self.agent.next_deadline()), self.handoff.next_deadline(), scouts, cooled, Some(self.tidy_at)]
-            .into_iter()
-            .flatten()
-            .min()
-            .unwrap_or(self.tidy_at)
+        let (agent, handoff, load) =
+            (self.agent.next_deadline(), self.handoff.next_deadline(), self.load.next_deadline());
+        [Some(agent), handoff, load, scouts, cooled].into_iter().flatten().fold(self.tidy_at, Time::min)
     }
 
     /// Who this is.
@@ -311,11 +310,12 @@ impl Node {
             Command::Cool { span } => self.cool(span, now),
             Command::Slept { asleep, fresh_secret } => {
                 self.to_handoff.push_back(handoff::Input::Slept { asleep, fresh_secret });
-                self.to_agent.push_back(agent::Input::Stalled);
+                self.on_stalled(now);
             }
-            Command::Stalled => self.to_agent.push_back(agent::Input::Stalled),
+            Command::Stalled => self.on_stalled(now),
+            Command::Carried { bytes } => self.load.handle(load::Input::Carried { bytes }, now),
             Command::WallClock { offset_ms } => self.on_wall_clock(offset_ms, now),
-            Command::Charter { charter } => self.on_charter(charter),
+            Command::Charter { charter } => self.on_charter(charter, now),
             Command::Bans { bans } => self.on_bans(bans, now),
             Command::Welcome { to, member, certificate } => self.send_welcome(to, member, certificate),
             Command::Renewed { to, member, nonce, certificate } => {
@@ -328,6 +328,11 @@ impl Node {
                 self.to_handoff.push_back(handoff::Input::Open(false));
             }
         }
+    }
+
+    fn on_stalled(&mut self, now: Time) {
+        self.to_agent.push_back(agent::Input::Stalled);
+        self.load.handle(load::Input::Stalled, now);
     }
 
     /// Everything that goes by the wall clock goes by the new one. The address record too: that of a member which started

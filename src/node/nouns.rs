@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::base::{MemberId, Nonce, Session, Time, TokenId};
-use crate::proto::{agent, directory, handoff};
+use crate::proto::{agent, directory, handoff, load};
 use crate::trust::{GateKey, PrivateKey, Roll};
 use crate::wire::records::{Bans, Certificate, Charter, Entry, PublicKey};
 
@@ -63,6 +63,11 @@ pub enum Command {
     Work(bool),
     /// The pull has ended: no byte is read any more.
     SlotStopped,
+    /// So many bytes were pulled in the slot that has just ended: what a slot carries is the measure of the advice.
+    Carried {
+        /// How many.
+        bytes: u64,
+    },
     /// Make the circle's first token.
     Found,
     /// Say hello to whoever is at this address.
@@ -187,6 +192,8 @@ pub enum Event {
         /// Until when.
         until: Time,
     },
+    /// The circle bears its load otherwise than before; [`Status::verdict`](super::Status::verdict) says why.
+    Load(load::Level),
     /// A newer charter is in force.
     CharterChanged {
         /// Its version.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::base::{MemberId, Session, Time, TokenId};
-use crate::proto::load::Summary;
+use crate::proto::load::{Advice, Summary, Verdict};
 use crate::proto::{agent, handoff};
 use crate::wire::records::Certificate;
 
@@ -100,6 +100,12 @@ pub struct Status {
     pub access_intervals: Option<Summary>,
     /// Mean access interval over the nominal period.
     pub load_factor: Option<f64>,
+    /// Whether the circle can bear its load.
+    pub verdict: Verdict,
+    /// For how long it has been so.
+    pub verdict_for: Duration,
+    /// The stream rate that it leaves to this member.
+    pub advice: Option<Advice>,
     /// Visits of a token.
     pub visits: u64,
     /// Slots.
@@ -149,6 +155,9 @@ impl Node {
             return_times: self.load.return_times(),
             access_intervals: self.load.access_intervals(),
             load_factor: self.load.factor(),
+            verdict_for: now.since(self.load.verdict(now).since),
+            verdict: self.load.verdict(now),
+            advice: self.load.advice(),
             visits: self.counters.visits,
             slots: self.counters.slots,
             regenerated: self.counters.regenerated,

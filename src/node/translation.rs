@@ -75,6 +75,17 @@ impl Node {
         self.outbox.tell(Event::Agent(event));
     }
 
+    /// Tells the meter what it cannot see, and does what it wants. Only a member that the agent gives slots to waits.
+    pub(super) fn judge_load(&mut self, now: Time) {
+        self.load.handle(load::Input::Work(self.is_working()), now);
+        while let Some(output) = self.load.poll_output() {
+            match output {
+                load::Output::Ask { count } => self.send_scouts(count, now),
+                load::Output::Changed(level) => self.outbox.tell(Event::Load(level)),
+            }
+        }
+    }
+
     /// Lets the jobs pull, but not before they have ended what they were told to stop.
     pub(super) fn begin_pull(&mut self, token: TokenId, until: Time) {
         if let Pull::Stopping { next, .. } = &mut self.pull {

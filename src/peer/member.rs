@@ -20,6 +20,7 @@ use crate::fetch::limit::Limiter;
 use crate::fetch::timetable::{self, Timetable};
 use crate::jobs::{Board, Slots};
 use crate::node::{self, Command, Event, Identity, Node};
+use crate::proto::load::Level;
 use crate::proto::{agent, directory, handoff};
 use crate::trust::{Credentials, FileError, Home, Refusal, expiry_warning, renewal_is_due};
 use crate::wire::codec::{Reader, Writer};
@@ -288,6 +289,15 @@ impl Member {
             }
             Event::Cooling { until } => {
                 info!(for_s = until.since(self.clock.now()).as_secs_f64(), "leaving the source alone");
+            }
+            Event::Load(level) => {
+                let reason =
+                    self.handle.status().await.map(|status| status.verdict.reason).unwrap_or_default();
+                if level >= Level::Overloaded {
+                    warn!(%level, reason, "the circle's load");
+                } else {
+                    info!(%level, reason, "the circle's load");
+                }
             }
             other => debug!(?other, "event"),
         }

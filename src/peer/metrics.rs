@@ -125,7 +125,7 @@ impl Scrape {
 }
 
 fn overloaded(status: &StatusReport) -> f64 {
-    f64::from(u8::from(status.verdict.as_ref().is_some_and(|verdict| verdict.level == "overloaded")))
+    f64::from(u8::from(status.verdict.level == "overloaded"))
 }
 
 /// Writes metrics; each has its own descriptor.

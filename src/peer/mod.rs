@@ -16,4 +16,4 @@ pub use enrol::{EnrolError, Enrolled, enrol};
 pub use history::{History, Past, Sample, Visit};
 pub use lending::{Lending, Paused, Terms};
 pub use member::{Member, Options, PeerError};
-pub use report::{MemberReport, SpanReport, StatusReport};
+pub use report::{MemberReport, SpanReport, StatusReport, VerdictReport};

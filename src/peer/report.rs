@@ -48,11 +48,11 @@ pub struct StatusReport {
     /// Mean access interval over the nominal period; above 1 is overload.
     pub load_factor: Option<f64>,
     /// Whether the circle can bear its load.
-    #[serde(default)]
-    pub verdict: Option<VerdictReport>,
-    /// What this member can still sustain, in words.
-    #[serde(default)]
+    pub verdict: VerdictReport,
+    /// The stream rate that it leaves to this member, in a sentence.
     pub advice: Option<String>,
+    /// The same in bytes per second.
+    pub sustainable_bytes_per_sec: Option<f64>,
     /// What was counted since the start.
     pub counters: BTreeMap<String, u64>,
     /// Datagrams dropped, by reason.
@@ -159,8 +159,13 @@ impl StatusReport {
             return_time_s: status.return_times.map(SpanReport::from),
             access_interval_s: status.access_intervals.map(SpanReport::from),
             load_factor: status.load_factor,
-            verdict: None,
-            advice: None,
+            verdict: VerdictReport {
+                level: status.verdict.level.name().to_owned(),
+                reason: status.verdict.reason.clone(),
+                since_s: status.verdict_for.as_secs_f64(),
+            },
+            advice: status.advice.map(|advice| advice.to_string()),
+            sustainable_bytes_per_sec: status.advice.map(|advice| advice.bytes_per_sec),
             counters: counters.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
             rejected: status.rejected.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
             members: status.members.iter().map(MemberReport::from).collect(),

@@ -11,12 +11,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::{MemberId, Rng, Session, Time, TokenId};
+use crate::base::{Rng, Session, Time, TokenId};
 use crate::proto::agent::{Agent, Config, Event, Input, Invalid, Message, Origin, Output, Rules, Token};
+use crate::proto::load;
 
 use super::measure::{Meter, Outcome};
+use super::numbers::{member_id, member_number};
+use super::presence::Presence;
 use super::queue::{Mail, Timers};
 use super::scenario::Scenario;
+use super::trace::{Moment, Trace};
+use super::verdicts::Judges;
 use super::views::Views;
 
 /// How long a giver tries to reach a member that does not answer: three Moves, half a second apart, as at a first
@@ -29,14 +34,37 @@ const WALL_START_MS: i64 = 1_600_000_000_000;
 /// What is under way.
 #[derive(Debug)]
 enum Parcel {
-    Message { from: u32, to: u32, message: Message },
-    Offer { giver: u32, taker: u32 },
-    Accept { giver: u32, taker: u32 },
-    Refuse { giver: u32, taker: Option<u32> },
-    Token { giver: u32, taker: u32, token: Token },
-    Confirm { giver: u32, token: TokenId, session: Session },
+    Message {
+        from: u32,
+        to: u32,
+        message: Message,
+    },
+    Offer {
+        giver: u32,
+        taker: u32,
+    },
+    Accept {
+        giver: u32,
+        taker: u32,
+    },
+    Refuse {
+        giver: u32,
+        taker: Option<u32>,
+    },
+    Token {
+        giver: u32,
+        taker: u32,
+        token: Token,
+    },
+    Confirm {
+        giver: u32,
+        token: TokenId,
+        session: Session,
+    },
     Fault(Fault),
     Restart(u32),
+    /// So many members join at once.
+    Surge(usize),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -45,49 +73,6 @@ enum Fault {
     Crash,
     Join,
     Leave,
-}
-
-/// One thing that happened, for whoever wants to look at every one of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
-    /// When.
-    pub at: Time,
-    /// To which member, by its number.
-    pub member: u32,
-    /// What.
-    pub what: Trace,
-}
-
-/// What happened to a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trace {
-    /// Something that its agent tells.
-    Agent(Event),
-    /// A token was lost here, or on the way to here.
-    Lost(TokenId),
-    /// It crashed.
-    Crashed,
-    /// It is back, and has forgotten everything.
-    Restarted,
-    /// It is new.
-    Joined,
-    /// It has left.
-    Left,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Presence {
-    Up,
-    /// Up until it has handed the token off.
-    Leaving,
-    Down,
-    Gone,
-}
-
-impl Presence {
-    fn is_up(self) -> bool {
-        matches!(self, Self::Up | Self::Leaving)
-    }
 }
 
 /// One run.
@@ -106,6 +91,8 @@ pub struct Circle {
     loss_due: bool,
     meter: Meter,
     trace: Option<Vec<Moment>>,
+    /// What the members think of their load, if anybody wants to know.
+    judges: Option<Judges>,
     /// For the choice of members, for faults, and to seed the agents' own.
     draws: Rng,
     faults: Rng,
@@ -130,6 +117,7 @@ impl Circle {
             loss_due: false,
             meter: Meter::new(scenario.members, config.nominal_period()),
             trace: None,
+            judges: scenario.verdicts.then(Judges::default),
             scenario: scenario.clone(),
             config,
             draws,
@@ -146,6 +134,9 @@ impl Circle {
         circle.drain(founder);
         for fault in [Fault::LoseToken, Fault::Crash, Fault::Join, Fault::Leave] {
             circle.schedule(fault);
+        }
+        if let Some(surge) = &scenario.surge {
+            circle.post(Parcel::Surge(surge.members), surge.at);
         }
         Ok(circle)
     }
@@ -178,7 +169,8 @@ impl Circle {
             return true;
         }
         let (mail, wake) = (self.mail.next(), self.timers.next());
-        let next = [mail, wake].into_iter().flatten().min();
+        let judged = self.judges.as_mut().and_then(Judges::next);
+        let next = [mail, wake, judged].into_iter().flatten().min();
         let Some(at) = next.filter(|&at| at < self.end) else {
             self.now = self.end;
             return false;
@@ -189,6 +181,10 @@ impl Circle {
             if let Some((_, parcel)) = self.mail.pop_later() {
                 self.deliver(parcel);
             }
+        } else if judged == Some(at) {
+            if let Some(member) = self.judges.as_mut().and_then(Judges::pop) {
+                self.judge(member, load::Input::Wake);
+            }
         } else if let Some((_, member)) = self.timers.pop() {
             self.tell(member, Input::Wake);
         }
@@ -197,7 +193,8 @@ impl Circle {
 
     /// What was measured.
     pub fn finish(self) -> Outcome {
-        self.meter.finish(self.now)
+        let verdicts = self.judges.map(|judges| judges.finish(self.now));
+        Outcome { verdicts, ..self.meter.finish(self.now) }
     }
 
     // --- what happens -----------------------------------------------------------------------------------------
@@ -206,6 +203,9 @@ impl Circle {
         match parcel {
             Parcel::Message { from, to, message } => {
                 if self.is_up(to) {
+                    if let Message::Report { waited, has_work, .. } = message {
+                        self.judge(to, load::Input::Heard { waited, has_work });
+                    }
                     self.tell(to, Input::Received { from: member_id(from), message });
                 }
             }
@@ -234,6 +234,12 @@ impl Circle {
                 self.schedule(fault);
             }
             Parcel::Restart(member) => self.on_restart(member),
+            Parcel::Surge(members) => {
+                if let Some(judges) = &mut self.judges {
+                    judges.surge(self.now);
+                }
+                (0..members).for_each(|_| self.join_new_member());
+            }
         }
     }
 
@@ -312,6 +318,8 @@ impl Circle {
         if let Some(token) = held {
             self.lose(token, member);
         }
+        self.judge(member, load::Input::Work(false));
+        self.judge(member, load::Input::Stalled);
         self.set_presence(member, Presence::Down);
         self.post(Parcel::Restart(member), self.scenario.churn.restart_after);
     }
@@ -355,6 +363,9 @@ impl Circle {
         self.agents.push(agent);
         self.presence.push(Presence::Up);
         self.timers.add_member();
+        if let Some(judges) = &mut self.judges {
+            judges.add_member(self.config.nominal_period(), self.now);
+        }
         self.tell(member, Input::Work(true));
     }
 
@@ -370,9 +381,21 @@ impl Circle {
         if !self.is_up(member) {
             return;
         }
+        if let Input::Work(has_work) = input {
+            self.judge(member, load::Input::Work(has_work));
+        }
         let Some(agent) = self.agents.get_mut(member as usize) else { return };
         agent.handle(input, self.now);
         self.drain(member);
+    }
+
+    /// The member's load machine hears of it, and asks others if it wants to.
+    fn judge(&mut self, member: u32, input: load::Input) {
+        let Some(judges) = &mut self.judges else { return };
+        let asked = judges.handle(member, input, self.now);
+        if asked > 0 && self.is_up(member) {
+            self.send_scouts(member, asked);
+        }
     }
 
     fn drain(&mut self, member: u32) {
@@ -427,7 +450,10 @@ impl Circle {
         let now = self.now;
         match event {
             Event::Visited { .. } => self.meter.visited(member, now),
-            Event::SlotBegan { .. } => self.meter.slot_began(member, now),
+            Event::SlotBegan { .. } => {
+                self.meter.slot_began(member, now);
+                self.judge(member, load::Input::SlotBegan);
+            }
             Event::SlotEnded => self.meter.slot_ended(now),
             Event::Skipped => self.meter.skipped(),
             Event::Generated { because, .. } => self.meter.token_made(because == Origin::Founded, now),
@@ -469,17 +495,4 @@ impl Circle {
             *slot = presence;
         }
     }
-}
-
-/// Members are numbered; the number is spelled into the first bytes of the identity.
-fn member_id(number: u32) -> MemberId {
-    let mut bytes = [0; 16];
-    for (byte, digit) in bytes.iter_mut().zip(number.to_be_bytes()) {
-        *byte = digit;
-    }
-    MemberId::from_bytes(bytes)
-}
-
-fn member_number(id: MemberId) -> u32 {
-    id.as_bytes().iter().take(4).fold(0, |number, &byte| number << 8 | u32::from(byte))
 }

@@ -7,6 +7,8 @@ use hdrhistogram::Histogram;
 use crate::base::Time;
 use crate::proto::load::{self, Load};
 
+use super::verdicts::Verdicts;
+
 /// Levels that are told apart; what is above counts as the highest.
 const LEVELS: usize = 64;
 
@@ -83,14 +85,14 @@ impl Default for Spread {
 }
 
 impl Spread {
-    fn record(&mut self, span: Duration) {
+    pub(super) fn record(&mut self, span: Duration) {
         self.sum += span.as_secs_f64();
         self.max = self.max.max(span);
         let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX).min(LONGEST_MILLIS);
         self.histogram.record(millis).expect("the histogram resizes itself");
     }
 
-    fn add(&mut self, other: &Self) {
+    pub(super) fn add(&mut self, other: &Self) {
         self.sum += other.sum;
         self.max = self.max.max(other.max);
         self.histogram.add(&other.histogram).expect("the histogram resizes itself");
@@ -140,6 +142,8 @@ pub struct Outcome {
     pub(super) jain: Vec<f64>,
     /// Of the metered members of all runs.
     pub(super) load_factors: Vec<f64>,
+    /// If they were asked for.
+    pub(super) verdicts: Option<Verdicts>,
 }
 
 impl Outcome {
@@ -161,6 +165,9 @@ impl Outcome {
         self.lost += other.lost;
         self.jain.extend_from_slice(&other.jain);
         self.load_factors.extend_from_slice(&other.load_factors);
+        if let Some(theirs) = &other.verdicts {
+            self.verdicts.get_or_insert_default().add(theirs);
+        }
     }
 
     /// How many runs.
@@ -176,6 +183,11 @@ impl Outcome {
     /// How many slots were given.
     pub fn slots(&self) -> u64 {
         self.slots
+    }
+
+    /// What the members said of their load, if that was asked for.
+    pub fn verdicts(&self) -> Option<&Verdicts> {
+        self.verdicts.as_ref()
     }
 
     /// How many tokens were lost.

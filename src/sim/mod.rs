@@ -10,18 +10,24 @@
 mod circle;
 pub mod figures;
 mod measure;
+mod numbers;
+mod presence;
 mod queue;
 mod report;
 mod scenario;
+mod trace;
 mod uncoordinated;
+mod verdicts;
 mod views;
 pub mod whole;
 
-pub use circle::{Circle, Moment, Trace};
+pub use circle::Circle;
 pub use measure::{Outcome, Spread};
-pub use report::{Quantiles, Report, ShareOfTime, ShareOfTokens};
-pub use scenario::{Churn, Coordination, Scenario, View};
+pub use report::{Overload, Quantiles, Report, ShareOfTime, ShareOfTokens};
+pub use scenario::{Churn, Coordination, Scenario, Surge, View};
+pub use trace::{Moment, Trace};
 pub use uncoordinated::Uncoordinated;
+pub use verdicts::Verdicts;
 
 use crate::base::Time;
 use crate::proto::agent::Invalid;

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::measure::{Outcome, Spread};
 use super::scenario::Scenario;
+use super::verdicts::Verdicts;
 
 /// The summary of all runs of one set of rules. Its JSON form is an interface: names stay as they are.
 #[derive(Clone, Debug, Serialize)]
@@ -42,6 +43,9 @@ pub struct Report {
     pub jain: f64,
     /// Mean access interval over the nominal period, as members measure it themselves.
     pub load_factor: Option<f64>,
+    /// What the members said of their load, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overload: Option<Overload>,
     /// Simulated events, in all runs.
     pub events: u64,
     /// Real time that the runs took, added up over the cores.
@@ -110,6 +114,34 @@ pub struct Recovery {
     pub max: Option<f64>,
 }
 
+/// What the members said of their load.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Overload {
+    /// How often a member said *overloaded* or *starved* before a surge, per year.
+    pub alarms_per_member_year: f64,
+    /// The time in which they could, in years.
+    pub member_years: f64,
+    /// How often a member asked others how long they have waited, per day of one member.
+    pub asked_per_member_day: f64,
+    /// From the surge until a member said so.
+    pub told_after_s: Quantiles,
+    /// Members that never did.
+    pub untold: u64,
+}
+
+impl Overload {
+    fn of(verdicts: &Verdicts) -> Self {
+        let days = (verdicts.member_s / 86_400.0).max(f64::MIN_POSITIVE);
+        Self {
+            alarms_per_member_year: verdicts.alarms_per_year(),
+            member_years: days / 365.25,
+            asked_per_member_day: verdicts.asked as f64 / days,
+            told_after_s: Quantiles::of(&verdicts.told),
+            untold: verdicts.untold,
+        }
+    }
+}
+
 impl Report {
     /// The report of an outcome; `elapsed_s` is what the caller's clock says.
     pub fn new(rules: &str, scenario: &Scenario, outcome: &Outcome, elapsed_s: f64) -> Self {
@@ -145,6 +177,7 @@ impl Report {
             skips_per_slot: outcome.skips as f64 / outcome.slots.max(1) as f64,
             jain: mean(&outcome.jain).unwrap_or(1.0),
             load_factor: mean(&outcome.load_factors),
+            overload: outcome.verdicts().map(Overload::of),
             events: outcome.events,
             elapsed_s,
         }

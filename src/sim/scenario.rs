@@ -32,6 +32,19 @@ pub struct Scenario {
     pub churn: Churn,
     /// Wall clocks differ by up to this much either way.
     pub clock_skew: Duration,
+    /// Whether every member says what it thinks of the circle's load: that takes memory and time.
+    pub verdicts: bool,
+    /// Members that join all at once.
+    pub surge: Option<Surge>,
+}
+
+/// Members that join all at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Surge {
+    /// When.
+    pub at: Duration,
+    /// How many.
+    pub members: usize,
 }
 
 /// How the members take turns.
@@ -92,6 +105,8 @@ impl Default for Scenario {
             view: View::Full,
             churn: Churn::default(),
             clock_skew: Duration::ZERO,
+            verdicts: false,
+            surge: None,
         }
     }
 }
@@ -102,6 +117,9 @@ impl Scenario {
         let config = Config::new(self.slot, self.skip, self.capacity, rules.clone())?;
         if self.members < 1 || self.members > MEMBERS_LIMIT {
             return Err(Invalid::new("members", format!("must be between 1 and {MEMBERS_LIMIT}")));
+        }
+        if self.surge.is_some_and(|surge| surge.members > MEMBERS_LIMIT - self.members) {
+            return Err(Invalid::new("surge", format!("would make it more than {MEMBERS_LIMIT} members")));
         }
         if self.duration.is_zero() {
             return Err(Invalid::new("duration", "must be longer than zero"));

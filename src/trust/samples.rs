@@ -31,6 +31,7 @@ pub(super) fn charter() -> Charter {
         bandwidth: 0,
         rules: RuleSet::Guarded,
         scouts: 8,
+        retention: Duration::ZERO,
         signature: [0; 64],
     }
 }

@@ -212,6 +212,8 @@ pub struct Charter {
     pub rules: RuleSet,
     /// d: how many members a holder asks.
     pub scouts: u8,
+    /// How long the source keeps what it has, in whole seconds; 0 if unknown.
+    pub retention: Duration,
     /// Of the authority.
     pub signature: Signature,
 }
@@ -229,7 +231,7 @@ impl Signed for Charter {
             RuleSet::Classic => 2,
             RuleSet::Guarded => 3,
         });
-        out.u8(self.scouts);
+        out.u8(self.scouts).u32(u32::try_from(self.retention.as_secs()).unwrap_or(u32::MAX));
     }
 
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -250,6 +252,7 @@ impl Signed for Charter {
                 _ => return Err(Malformed),
             },
             scouts: input.u8()?,
+            retention: Duration::from_secs(input.u32()?.into()),
             signature: input.array()?,
         })
     }
@@ -426,7 +429,7 @@ mod tests {
     #[test]
     fn rules_that_do_not_exist_are_refused() {
         let mut bytes = samples::longest_charter().encode();
-        let rules = bytes.len() - 64 - 2;
+        let rules = bytes.len() - 64 - 4 - 2;
         for byte in 0..=255 {
             bytes[rules] = byte;
             assert_eq!(Charter::decode(&bytes).is_ok(), (1..=3).contains(&byte), "rules {byte}");
@@ -441,6 +444,8 @@ mod tests {
         assert_eq!(read.slot, Duration::from_secs(4));
         assert_eq!(read.skip, Duration::from_millis(u32::MAX.into()));
         assert_eq!(read.signed_bytes(), charter.signed_bytes(), "so its signature holds");
+        let charter = Charter { retention: Duration::new(86_400, 1), ..charter };
+        assert_eq!(Charter::decode(&charter.encode()).unwrap().retention, Duration::from_secs(86_400));
     }
 
     #[test]

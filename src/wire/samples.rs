@@ -81,6 +81,7 @@ pub(super) fn longest_charter() -> Charter {
         bandwidth: 0,
         rules: RuleSet::Guarded,
         scouts: 2,
+        retention: Duration::from_secs(u32::MAX.into()),
         signature: [2; 64],
     }
 }
@@ -220,10 +221,10 @@ pub(super) fn any_entry() -> impl Strategy<Value = Entry> {
 
 pub(super) fn any_charter() -> impl Strategy<Value = Charter> {
     let rules = prop_oneof![Just(RuleSet::Early), Just(RuleSet::Classic), Just(RuleSet::Guarded)];
-    let numbers = any::<(u32, u64, u32, u32, u32, u64, u8)>();
+    let numbers = any::<(u32, u64, u32, u32, u32, u64, u8, u32)>();
     (any_circle(), any_text(NAME_LIMIT), any_text(SOURCE_LIMIT), numbers, rules, any_bytes()).prop_map(
         |(circle, name, source, numbers, rules, signature)| {
-            let (version, issued_s, slot, skip, capacity, bandwidth, scouts) = numbers;
+            let (version, issued_s, slot, skip, capacity, bandwidth, scouts, retention) = numbers;
             Charter {
                 circle,
                 version,
@@ -236,6 +237,7 @@ pub(super) fn any_charter() -> impl Strategy<Value = Charter> {
                 bandwidth,
                 rules,
                 scouts,
+                retention: Duration::from_secs(retention.into()),
                 signature,
             }
         },

@@ -147,6 +147,7 @@ impl Circle {
             bandwidth: 0,
             rules,
             scouts: 8,
+            retention: Duration::ZERO,
             signature: [0; 64],
         });
         Self {

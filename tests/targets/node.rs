@@ -58,6 +58,7 @@ pub(crate) fn charter(authority: &Authority) -> Charter {
         bandwidth: 0,
         rules: RuleSet::Guarded,
         scouts: 2,
+        retention: Duration::ZERO,
         signature: [0; 64],
     })
 }

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use stroll::base::CircleId;
-use stroll::base::units::parse_duration;
+use stroll::base::units::{format_duration, parse_duration};
 use stroll::proto::agent::{Config, Invalid, Rules};
 use stroll::wire::records::{Charter, RuleSet, SOURCE_LIMIT};
 
 /// A charter writes spans as 32-bit numbers of milliseconds.
 const LONGEST_SPAN: Duration = Duration::from_millis(u32::MAX as u64);
+
+/// And how long the source keeps what it has as a 32-bit number of seconds.
+const LONGEST_RETENTION: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// More bytes per second than any link carries; floating point is exact up to here.
 const FASTEST: f64 = 1e15;
@@ -43,6 +46,10 @@ pub(super) struct Constants {
     /// d: how many members the holder asks before it hands off (guarded) [new circle: 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..), env = "STROLL_SCOUTS")]
     scouts: Option<u8>,
+
+    /// How long the source keeps what it has, such as 1d: who falls behind is warned in time; 0 if unknown [new circle: 0]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_RETENTION")]
+    retention: Option<Duration>,
 }
 
 /// A set of rules by name.
@@ -64,6 +71,7 @@ impl Constants {
         charter.capacity = self.capacity.unwrap_or(charter.capacity);
         charter.bandwidth = self.bandwidth.unwrap_or(charter.bandwidth);
         charter.scouts = self.scouts.unwrap_or(charter.scouts);
+        charter.retention = self.retention.unwrap_or(charter.retention);
         charter.rules = match self.rules {
             Some(RuleName::Guarded) => RuleSet::Guarded,
             Some(RuleName::Classic) => RuleSet::Classic,
@@ -88,6 +96,7 @@ pub(super) fn usual(name: &str, source: &str, issued_s: u64) -> Charter {
         bandwidth: 0,
         rules: RuleSet::Guarded,
         scouts: 8,
+        retention: Duration::ZERO,
         signature: [0; 64],
     }
 }
@@ -107,6 +116,12 @@ pub(super) fn check(charter: &Charter) -> Result<(), Invalid> {
         if span > LONGEST_SPAN {
             return Err(Invalid::new(field, "must be at most 49 days"));
         }
+    }
+    if charter.retention.subsec_nanos() != 0 {
+        return Err(Invalid::new("retention", "must be a whole number of seconds"));
+    }
+    if charter.retention > LONGEST_RETENTION {
+        return Err(Invalid::new("retention", "must be at most 136 years; 0 if the source keeps everything"));
     }
     check_source(&charter.source)
 }
@@ -174,6 +189,11 @@ pub(super) fn format_rate(bytes_per_sec: u64) -> String {
     }
 }
 
+/// How long the source keeps what it has, for people.
+pub(super) fn format_retention(retention: Duration) -> String {
+    if retention.is_zero() { "unknown".to_owned() } else { format_duration(retention) }
+}
+
 /// The rules by the name under which users know them.
 pub(super) fn rules_name(rules: RuleSet) -> &'static str {
     match rules {
@@ -210,6 +230,8 @@ mod tests {
         assert_eq!(blamed(|charter| charter.skip = Duration::from_secs(4)), "skip");
         assert_eq!(blamed(|charter| charter.skip = Duration::from_micros(1)), "skip");
         assert_eq!(blamed(|charter| charter.capacity = 0), "capacity");
+        assert_eq!(blamed(|charter| charter.retention = Duration::from_millis(1)), "retention");
+        assert_eq!(blamed(|charter| charter.retention = Duration::MAX / 2), "retention");
     }
 
     #[test]

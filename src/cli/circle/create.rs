@@ -19,7 +19,7 @@ use crate::cli::exit::UsageError;
 use crate::cli::homes::{self, HomeArgs, RootArgs};
 use crate::cli::utc::{format_utc, now_s};
 
-use super::constants::{self, Constants, format_rate, rules_name};
+use super::constants::{self, Constants, format_rate, format_retention, rules_name};
 
 /// Create a circle: its authority, its charter, and this lab as its first member.
 ///
@@ -180,12 +180,13 @@ fn tell(args: &Args, founded: &Founded, home: &Home) {
 /// The constants on one line.
 pub(super) fn describe(charter: &Charter) -> String {
     format!(
-        "slot {}, skip {}, capacity {}, bandwidth {}, rules {}, scouts {}",
+        "slot {}, skip {}, capacity {}, bandwidth {}, rules {}, scouts {}, retention {}",
         format_duration(charter.slot),
         format_duration(charter.skip),
         charter.capacity,
         format_rate(charter.bandwidth),
         rules_name(charter.rules),
         charter.scouts,
+        format_retention(charter.retention),
     )
 }

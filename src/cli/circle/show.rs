@@ -15,7 +15,7 @@ use stroll::wire::records::Certificate;
 use crate::cli::homes::{self, HomeArgs};
 use crate::cli::utc::{format_utc, now_s};
 
-use super::constants::{format_rate, rules_name};
+use super::constants::{format_rate, format_retention, rules_name};
 
 /// Show the circle: its charter, its authority, this member's certificate, and where all of it is kept.
 #[derive(Debug, clap::Args)]
@@ -62,6 +62,7 @@ impl Facts {
             ("  skip", format_duration(charter.skip)),
             ("  capacity", format!("{} members", charter.capacity)),
             ("  bandwidth", format_rate(charter.bandwidth)),
+            ("  retention", format_retention(charter.retention)),
             ("  rules", format!("{}, {} scouts", rules_name(charter.rules), charter.scouts)),
             ("bans", self.bans()),
             ("member", format!("{}, {}", self.credentials.name, self.credentials.key.member_id())),
@@ -94,6 +95,7 @@ impl Facts {
                 "bandwidth_bytes_per_sec": charter.bandwidth,
                 "rules": rules_name(charter.rules),
                 "scouts": charter.scouts,
+                "retention_s": charter.retention.as_secs(),
             },
             "bans": {
                 "version": roll.bans_version(),

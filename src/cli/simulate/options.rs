@@ -8,7 +8,7 @@ use serde::Deserialize;
 use stroll::base::units::{deserialize_duration, parse_duration};
 use stroll::proto::agent::Rules;
 use stroll::proto::agent::rules::{Regeneration, Scouting};
-use stroll::sim::{Churn, Coordination, Scenario, View};
+use stroll::sim::{Churn, Coordination, Scenario, Surge, View};
 
 use crate::cli::exit::UsageError;
 
@@ -92,6 +92,14 @@ pub(in crate::cli) struct Options {
     #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_CLOCK_SKEW")]
     #[serde(deserialize_with = "deserialize_duration")]
     pub(super) clock_skew: Option<Duration>,
+
+    /// Let every member judge the load, and count false alarms
+    #[arg(long, num_args = 0, default_missing_value = "true", env = "STROLL_OVERLOAD")]
+    pub(super) overload: Option<bool>,
+
+    /// So many members join at once at half of the duration; with --overload: when do the others tell? [default: 0]
+    #[arg(long, value_name = "N", env = "STROLL_SURGE")]
+    pub(super) surge: Option<usize>,
 
     /// Runs, each with the next seed; they are done in parallel and summed up [default: 1]
     #[arg(long, value_name = "N", env = "STROLL_RUNS")]
@@ -220,6 +228,8 @@ impl Options {
             join_every: self.join_every.or(those.join_every),
             leave_every: self.leave_every.or(those.leave_every),
             clock_skew: self.clock_skew.or(those.clock_skew),
+            overload: self.overload.or(those.overload),
+            surge: self.surge.or(those.surge),
             runs: self.runs.or(those.runs),
             seed: self.seed.or(those.seed),
         }
@@ -245,13 +255,14 @@ impl Options {
 
     fn scenario(&self) -> Scenario {
         let usual = Scenario::default();
+        let duration = self.duration.unwrap_or(usual.duration);
         Scenario {
             coordination: Coordination::Uncoordinated,
             members: self.members.unwrap_or(usual.members),
             capacity: self.capacity.unwrap_or(usual.capacity),
             slot: self.slot.unwrap_or(usual.slot),
             skip: self.skip.unwrap_or(usual.skip),
-            duration: self.duration.unwrap_or(usual.duration),
+            duration,
             loss_every: self.loss_every,
             delay: self.delay.unwrap_or(usual.delay),
             view: self.view.map_or(usual.view, |view| view.0),
@@ -262,6 +273,8 @@ impl Options {
                 leave_every: self.leave_every,
             },
             clock_skew: self.clock_skew.unwrap_or(usual.clock_skew),
+            verdicts: self.overload.unwrap_or(usual.verdicts),
+            surge: self.surge.map(|members| Surge { at: duration / 2, members }),
         }
     }
 
@@ -383,7 +396,7 @@ mod tests {
         let all = options(
             "rules = 'all'\nwithout = ['custody']\nmembers = 1\ncapacity = 1\nslot = 1\nskip = 1\nduration = 1
              loss_every = 1\ndelay = 1\nscouts = 1\nview = 'full'\ncrash_every = 1\nrestart_after = 1\njoin_every = 1
-             leave_every = 1\nclock_skew = 1\nruns = 1\nseed = 1",
+             leave_every = 1\nclock_skew = 1\noverload = true\nsurge = 1\nruns = 1\nseed = 1",
         );
         assert_eq!(Options::default().or(all.clone()), all);
         assert_eq!(all.clone().or(Options::default()), all);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use stroll::base::units::format_duration;
-use stroll::sim::{Quantiles, Report, Scenario, View};
+use stroll::sim::{Overload, Quantiles, Report, Scenario, View};
 
 use super::options::Plan;
 
@@ -111,10 +111,30 @@ fn rows(reports: &[Report]) -> Vec<Row> {
         }),
         row("  fairness (Jain)", &|r| format!("{:.4}", r.jain)),
         row("  load factor", &|r| r.load_factor.map_or_else(none, |factor| format!("{factor:.2}"))),
+    ]);
+    if reports.iter().any(|r| r.overload.is_some()) {
+        rows.extend(overload_rows(reports));
+    }
+    rows.extend([
         row("  events", &|r| r.events.to_string()),
         row("  computing time, s", &|r| format!("{:.2}", r.elapsed_s)),
     ]);
     rows
+}
+
+/// What the members say of their load.
+fn overload_rows(reports: &[Report]) -> Vec<Row> {
+    let row = |name, value: &dyn Fn(&Overload) -> Option<f64>| Row {
+        name,
+        cells: reports.iter().map(|report| seconds(report.overload.as_ref().and_then(value))).collect(),
+    };
+    vec![
+        row("  alarms per member and year", &|o| Some(o.alarms_per_member_year)),
+        row("  others asked, per member and day", &|o| Some(o.asked_per_member_day)),
+        row("  overload told after the surge, s: p50", &|o| o.told_after_s.p50),
+        row("  … p99", &|o| o.told_after_s.p99),
+        row("  members that never told", &|o| Some(o.untold as f64)),
+    ]
 }
 
 fn quantile_rows(reports: &[Report], of: impl Fn(&Report) -> &Quantiles) -> Vec<Row> {

@@ -76,7 +76,7 @@ fn header(view: &View) -> String {
 }
 
 fn verdict(view: &View) -> String {
-    let Some(verdict) = &view.status.verdict else { return String::new() };
+    let verdict = &view.status.verdict;
     let advice =
         view.status.advice.as_deref().map_or(String::new(), |advice| format!(" {}.", escape(advice)));
     format!(

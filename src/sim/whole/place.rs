@@ -93,6 +93,7 @@ pub(super) fn charter(scenario: &Scenario, authority: &Authority) -> Charter {
         bandwidth: 0,
         rules: scenario.rules,
         scouts: 8,
+        retention: Duration::ZERO,
         signature: [0; 64],
     }
 }
