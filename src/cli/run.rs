@@ -48,7 +48,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         Some(text) => Some(resolve(text, listen)?),
         None => load_address(&home, listen)?,
     };
-    let options = Options { hold: args.hold, listen: args.listen, address, found, page: args.page, ..Options::default() };
+    let options = Options {
+        hold: args.hold,
+        listen: args.listen,
+        address,
+        found,
+        page: args.page,
+        ..Options::default()
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;

@@ -25,15 +25,30 @@ pub enum Wish {
 pub struct Turn {
     /// Until when.
     pub slot: Slot,
-    /// Dropped with the turn, which is how the giver learns of its end.
-    _kept: oneshot::Sender<()>,
+    carried: u64,
+    /// Sent to when the turn is dropped, which is how the giver learns of its end.
+    kept: Option<oneshot::Sender<u64>>,
 }
 
 impl Turn {
-    /// A turn, and what is ready (with an error) when it has ended.
-    pub fn new(slot: Slot) -> (Self, oneshot::Receiver<()>) {
+    /// A turn, and what is ready when it has ended: the bytes that it brought.
+    pub fn new(slot: Slot) -> (Self, oneshot::Receiver<u64>) {
         let (kept, ended) = oneshot::channel();
-        (Self { slot, _kept: kept }, ended)
+        (Self { slot, carried: 0, kept: Some(kept) }, ended)
+    }
+
+    /// Says what the turn brought.
+    pub fn carried(&mut self, bytes: u64) {
+        self.carried = bytes;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(kept) = self.kept.take() {
+            // A giver that is gone does not want to know.
+            let _ = kept.send(self.carried);
+        }
     }
 }
 
@@ -181,10 +196,11 @@ mod tests {
         let (_order, stop) = watch::channel(false);
         let (turn, mut ended) = Turn::new(Slot::eternal(stop));
         giver.turns.send(turn).await.expect("the job is there");
-        let turn = slots.next().await.expect("a turn");
+        let mut turn = slots.next().await.expect("a turn");
         assert!(ended.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Empty));
+        turn.carried(7);
         drop(turn);
-        assert!(ended.await.is_err());
+        assert_eq!(ended.await, Ok(7));
     }
 
     #[tokio::test]
@@ -194,7 +210,7 @@ mod tests {
         let (turn, ended) = Turn::new(Slot::eternal(stop));
         giver.turns.send(turn).await.expect("the job is there");
         drop(slots);
-        assert!(ended.await.is_err());
+        assert_eq!(ended.await, Ok(0));
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@
 //!   POST /v1/borrow                         <- {"borrower":"…"}  {"soon":{}}  {"turn":{…}}  {"stop":{}}  {"outlook":{…}}
 //!   POST /v1/borrow/{borrower}/work/true    there is something to pull
 //!   POST /v1/borrow/{borrower}/cool/300     the source asks to be left alone
-//!   POST /v1/borrow/{borrower}/ended        not one more byte is read in this turn
+//!   POST /v1/borrow/{borrower}/ended/{bytes}  so much has come, and not one more byte is read in this turn
 //! ```
 
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ enum Line {
 #[derive(Debug)]
 enum Word {
     Wish(Wish),
-    Ended,
+    Ended { bytes: u64 },
 }
 
 type Words = mpsc::UnboundedSender<Word>;
@@ -92,7 +92,7 @@ pub(super) fn routes(lenders: Lenders) -> Router {
         .route("/v1/borrow", post(borrow))
         .route("/v1/borrow/{borrower}/work/{has_work}", post(work))
         .route("/v1/borrow/{borrower}/cool/{seconds}", post(cool))
-        .route("/v1/borrow/{borrower}/ended", post(turn_ended))
+        .route("/v1/borrow/{borrower}/ended/{bytes}", post(turn_ended))
         .with_state(lenders)
 }
 
@@ -107,8 +107,11 @@ async fn cool(State(lenders): State<Lenders>, Path((borrower, seconds)): Path<(S
     lenders.say(&borrower, Word::Wish(Wish::Cool(Duration::from_secs(seconds))))
 }
 
-async fn turn_ended(State(lenders): State<Lenders>, Path(borrower): Path<String>) -> StatusCode {
-    lenders.say(&borrower, Word::Ended)
+async fn turn_ended(
+    State(lenders): State<Lenders>,
+    Path((borrower, bytes)): Path<(String, u64)>,
+) -> StatusCode {
+    lenders.say(&borrower, Word::Ended { bytes })
 }
 
 async fn borrow(State(lenders): State<Lenders>) -> Response {
@@ -177,7 +180,11 @@ impl Loan {
         match word {
             Word::Wish(Wish::Work(has_work)) => self.slots.want(*has_work),
             Word::Wish(Wish::Cool(span)) => self.slots.cool(*span),
-            Word::Ended => self.turn = None,
+            Word::Ended { bytes } => {
+                if let Some((mut turn, _)) = self.turn.take() {
+                    turn.carried(*bytes);
+                }
+            }
         }
     }
 }
@@ -230,18 +237,18 @@ impl Borrowed {
                 }
             }
         });
-        let mut out: Option<(watch::Sender<bool>, oneshot::Receiver<()>)> = None;
+        let mut out: Option<(watch::Sender<bool>, oneshot::Receiver<u64>)> = None;
         loop {
             let end = async {
                 match &mut out {
-                    Some((_, ended)) => drop(ended.await),
+                    Some((_, ended)) => ended.await.unwrap_or(0),
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
-                () = end => {
+                bytes = end => {
                     out = None;
-                    self.tell("ended").await;
+                    self.tell(&format!("ended/{bytes}")).await;
                 }
                 line = hearing.recv() => match line {
                     Some(Line::Turn { until_ns, rate_bytes_per_sec }) => {

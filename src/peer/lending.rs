@@ -117,6 +117,7 @@ pub(super) fn spawn(handle: Handle) -> (Lending, JoinHandle<()>) {
         wishes,
         turn: None,
         served: Vec::new(),
+        carried: 0,
         bandwidth: None,
         wanted: false,
         clock: Arc::new(|| BootClock::new().now()),
@@ -147,8 +148,8 @@ struct Out {
     borrower: u64,
     order: watch::Sender<bool>,
     until: Time,
-    /// Ready when the job has let go.
-    ended: oneshot::Receiver<()>,
+    /// Ready when the job has let go: what it brought.
+    ended: oneshot::Receiver<u64>,
     /// The node has ordered the stop, then.
     stopping_since: Option<Time>,
     /// The job was paused: what is left of the slot is for others.
@@ -165,6 +166,8 @@ struct Lender {
     turn: Option<Out>,
     /// Who has had a part of this slot.
     served: Vec<u64>,
+    /// What this slot has brought.
+    carried: u64,
     bandwidth: Option<u64>,
     /// What the node was told last.
     wanted: bool,
@@ -187,7 +190,10 @@ impl Lender {
                 }
                 Some((id, wish)) = heard.recv() => self.on_wish(id, wish).await?,
                 Ok(()) = self.paused.changed() => self.on_pause().await?,
-                () = ended(&mut self.turn, &self.clock) => self.on_turn_ended().await?,
+                bytes = ended(&mut self.turn, &self.clock) => {
+                    self.carried += bytes;
+                    self.on_turn_ended().await?;
+                }
                 event = events.recv() => match event {
                     Ok((at, Event::SlotBegan { token, session, until })) => {
                         info!(%token, %session, for_s = until.since(at).as_secs_f64(), "slot began");
@@ -253,6 +259,7 @@ impl Lender {
 
     async fn on_slot_began(&mut self, until: Time) -> Result<(), DriverError> {
         self.served.clear();
+        self.carried = 0;
         if !self.give_turn(until) {
             self.slot_stopped().await?;
         }
@@ -345,8 +352,9 @@ impl Lender {
     }
 
     async fn slot_stopped(&mut self) -> Result<(), DriverError> {
-        info!("slot ended");
+        info!(bytes = self.carried, "slot ended");
         self.handle.command(Command::SlotStopped).await?;
+        self.handle.command(Command::Carried { bytes: self.carried }).await?;
         self.tell_work().await?;
         self.tell_outlook().await
     }
@@ -379,15 +387,15 @@ impl Lender {
     }
 }
 
-/// Ready when the turn that is out has ended, or is given up; never if none is.
-async fn ended(turn: &mut Option<Out>, clock: &Clock) {
+/// Ready when the turn that is out has ended, with what it brought, or is given up; never if none is.
+async fn ended(turn: &mut Option<Out>, clock: &Clock) -> u64 {
     let Some(out) = turn else { return std::future::pending().await };
-    // Nothing is ever sent to it; it fails when the job drops its end.
-    match out.stopping_since {
-        None => drop((&mut out.ended).await),
+    let bytes = match out.stopping_since {
+        None => (&mut out.ended).await,
         Some(since) => {
             let left = PATIENCE.saturating_sub(clock().since(since));
-            drop(timeout(left, &mut out.ended).await);
+            timeout(left, &mut out.ended).await.unwrap_or(Ok(0))
         }
-    }
+    };
+    bytes.unwrap_or(0)
 }

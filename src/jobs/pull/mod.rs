@@ -298,15 +298,17 @@ pub async fn pull<F: Feed>(
 /// Turn after turn, until nothing is left or there are no more turns.
 async fn run<F: Feed>(common: &Common<'_, F>, workers: &mut [Worker], slots: &mut Slots) {
     slots.want(true);
-    while let Some(turn) = next_turn(common, workers, slots).await {
+    while let Some(mut turn) = next_turn(common, workers, slots).await {
         let before = common.slot_began();
         let slot = turn.slot.clone().ended_by(common.stop.clone());
         let return_time = slots.expected_wait();
         let turns = workers.iter_mut().map(|worker| worker.turn(common, &slot, return_time));
         let ends = join_all(turns).await;
+        let bytes = common.totals().bytes - before;
+        turn.carried(bytes);
         // From here on the token may go.
         drop(turn);
-        common.watch.on(Event::SlotEnded { bytes: common.totals().bytes - before });
+        common.watch.on(Event::SlotEnded { bytes });
         match worst(ends) {
             TurnEnd::Drained => break,
             TurnEnd::Idle => {
