@@ -20,7 +20,6 @@ use crate::fetch::limit::Limiter;
 use crate::fetch::timetable::{self, Timetable};
 use crate::jobs::{Board, Slots};
 use crate::node::{self, Command, Event, Identity, Node};
-use crate::proto::load::Level;
 use crate::proto::{agent, directory, handoff};
 use crate::trust::{Credentials, FileError, Home, Refusal, expiry_warning, renewal_is_due};
 use crate::wire::codec::{Reader, Writer};
@@ -29,6 +28,7 @@ use crate::wire::records::{Certificate, Entry};
 
 use super::control::{self, ControlError};
 use super::lending::{self, Lending};
+use super::notices::{self, Notices};
 use super::{history, page};
 
 /// How long the certificates of new members are valid.
@@ -55,6 +55,8 @@ pub struct Options {
     pub page: Option<SocketAddr>,
     /// How fast all jobs together may pull, until somebody says otherwise.
     pub limit: Timetable,
+    /// Who is told of overload and of data that is about to be lost.
+    pub notices: Notices,
 }
 
 /// Why a member cannot run.
@@ -152,7 +154,8 @@ impl Member {
         let names = (circle, name);
         let served = control::Served::new(handle.clone(), names, told, board.clone(), lending.clone(), limit);
         let control = control::serve(&control_path, served.clone()).await?;
-        let mut tasks = vec![lender, historian, limited, control];
+        let noticing = notices::spawn(handle.clone(), served.clone(), options.notices.clone());
+        let mut tasks = vec![lender, historian, limited, control, noticing];
         let mut page = None;
         if let Some(address) = options.page {
             let shown = page::Shown { served, history };
@@ -290,15 +293,8 @@ impl Member {
             Event::Cooling { until } => {
                 info!(for_s = until.since(self.clock.now()).as_secs_f64(), "leaving the source alone");
             }
-            Event::Load(level) => {
-                let reason =
-                    self.handle.status().await.map(|status| status.verdict.reason).unwrap_or_default();
-                if level >= Level::Overloaded {
-                    warn!(%level, reason, "the circle's load");
-                } else {
-                    info!(%level, reason, "the circle's load");
-                }
-            }
+            // Told by the notices.
+            Event::Load(_) => {}
             other => debug!(?other, "event"),
         }
         Ok(())

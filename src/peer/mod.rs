@@ -8,6 +8,7 @@ mod history;
 mod lending;
 mod member;
 mod metrics;
+mod notices;
 mod page;
 mod report;
 
@@ -16,4 +17,5 @@ pub use enrol::{EnrolError, Enrolled, enrol};
 pub use history::{History, Past, Sample, Visit};
 pub use lending::{Lending, Paused, Terms};
 pub use member::{Member, Options, PeerError};
+pub use notices::{Notices, Webhook};
 pub use report::{MemberReport, SpanReport, StatusReport, VerdictReport};

@@ -1,0 +1,225 @@
+//! Tells people what they should know while nobody looks: that the verdict on the circle's load has changed, and that data
+//! is about to be flushed at the source unseen. To the log, a command and a webhook.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinHandle;
+use tracing::{info, warn};
+
+use crate::driver::{BootClock, Handle};
+use crate::fetch::tls::client_config;
+use crate::fetch::{Fault, Options};
+use crate::jobs::hook::Hook;
+use crate::node::Event;
+use crate::proto::load::Level;
+use crate::proto::load::retention::Retention;
+
+use super::control::Served;
+use super::report::StatusReport;
+
+/// How often the lag of each job is compared with what the source keeps.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// How long a command or a webhook may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Who is told.
+#[derive(Clone, Debug, Default)]
+pub struct Notices {
+    /// A command, with the notice in its environment.
+    pub hook: Option<Hook>,
+    /// A place that takes JSON.
+    pub webhook: Option<Webhook>,
+}
+
+/// A place that takes JSON over HTTP.
+#[derive(Clone, Debug)]
+pub struct Webhook {
+    url: url::Url,
+    client: reqwest::Client,
+}
+
+impl Webhook {
+    /// Posts go there.
+    pub fn new(url: url::Url, options: &Options) -> Result<Self, Fault> {
+        let tls = Arc::unwrap_or_clone(client_config(None)?);
+        let client = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls)
+            .user_agent(options.user_agent())
+            .timeout(PATIENCE)
+            .build()
+            .map_err(|error| Fault::Unsupported(format!("webhook: {error}")))?;
+        Ok(Self { url, client })
+    }
+
+    async fn post(&self, notice: &Notice) -> Result<(), reqwest::Error> {
+        let body = notice.json().to_string();
+        let post = self.client.post(self.url.clone()).header("content-type", "application/json").body(body);
+        post.send().await?.error_for_status().map(drop)
+    }
+}
+
+/// Something that people should know.
+#[derive(Clone, Debug, PartialEq)]
+struct Notice {
+    /// `load` or `retention`.
+    event: &'static str,
+    circle: String,
+    member: String,
+    /// Which job it is about.
+    job: Option<String>,
+    level: String,
+    reason: String,
+    advice: Option<String>,
+}
+
+impl Notice {
+    fn json(&self) -> serde_json::Value {
+        let Self { event, circle, member, job, level, reason, advice } = self;
+        json!({
+            "version": 1, "event": event, "circle": circle, "member": member, "job": job,
+            "level": level, "reason": reason, "advice": advice,
+        })
+    }
+
+    fn vars(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("STROLL_EVENT", self.event.to_owned()),
+            ("STROLL_CIRCLE", self.circle.clone()),
+            ("STROLL_MEMBER", self.member.clone()),
+            ("STROLL_JOB", self.job.clone().unwrap_or_default()),
+            ("STROLL_LEVEL", self.level.clone()),
+            ("STROLL_REASON", self.reason.clone()),
+            ("STROLL_ADVICE", self.advice.clone().unwrap_or_default()),
+        ]
+    }
+}
+
+/// Starts to look out, until the node ends.
+pub(super) fn spawn(handle: Handle, served: Served, notices: Notices) -> JoinHandle<()> {
+    let mut events = handle.events();
+    tokio::spawn(async move {
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        let mut lags = BTreeMap::new();
+        loop {
+            tokio::select! {
+                _ = looks.tick() => {
+                    for notice in look(&handle, &served, &mut lags).await {
+                        warn!(job = notice.job, "{}", notice.reason);
+                        notices.tell(notice);
+                    }
+                }
+                event = events.recv() => match event {
+                    Ok((_, Event::Load(level))) => {
+                        let Some(status) = served.report().await else { return };
+                        log(level, &status);
+                        notices.tell(of_load(level, status));
+                    }
+                    Ok(_) | Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return,
+                },
+            }
+        }
+    })
+}
+
+fn log(level: Level, status: &StatusReport) {
+    let (reason, advice) = (&status.verdict.reason, status.advice.as_deref().unwrap_or_default());
+    if level >= Level::Overloaded {
+        warn!(%level, advice, "{reason}");
+    } else {
+        info!(%level, advice, "{reason}");
+    }
+}
+
+fn of_load(level: Level, status: StatusReport) -> Notice {
+    Notice {
+        event: "load",
+        circle: status.circle,
+        member: status.name,
+        job: None,
+        level: level.name().to_owned(),
+        reason: status.verdict.reason,
+        advice: status.advice,
+    }
+}
+
+/// Whether a job is so far behind that data will be lost; said once, until it has caught up.
+async fn look(handle: &Handle, served: &Served, lags: &mut BTreeMap<String, Retention>) -> Vec<Notice> {
+    let (Ok(roll), Some(status)) = (handle.roll().await, served.report().await) else { return Vec::new() };
+    let retention = roll.charter().retention;
+    if retention.is_zero() {
+        return Vec::new();
+    }
+    let now = BootClock::new().now();
+    lags.retain(|name, _| status.jobs.iter().any(|job| job.name == *name));
+    let mut notices = Vec::new();
+    for job in &status.jobs {
+        let Some(lag) = job.lag_s.and_then(|lag| Duration::try_from_secs_f64(lag).ok()) else { continue };
+        let watched = lags.entry(job.name.clone()).or_insert_with(|| Retention::new(retention));
+        let before = watched.warning().is_some();
+        if let Some(warning) = watched.handle(lag, now).filter(|_| !before) {
+            notices.push(Notice {
+                event: "retention",
+                circle: status.circle.clone(),
+                member: status.name.clone(),
+                job: Some(job.name.clone()),
+                level: "lag".to_owned(),
+                reason: warning.to_string(),
+                advice: None,
+            });
+        }
+    }
+    notices
+}
+
+impl Notices {
+    /// Without waiting: a command that hangs must not keep the next notice.
+    fn tell(&self, notice: Notice) {
+        if let Some(hook) = self.hook.clone() {
+            let vars = notice.vars();
+            tokio::spawn(async move {
+                match hook.run(&vars, PATIENCE).await {
+                    Ok(status) if status.success() => {}
+                    Ok(status) => warn!(%status, command = hook.command(), "the command for notices failed"),
+                    Err(error) => warn!(%error, "the command for notices failed"),
+                }
+            });
+        }
+        if let Some(webhook) = self.webhook.clone() {
+            tokio::spawn(async move {
+                if let Err(error) = webhook.post(&notice).await {
+                    // Without its address, which may hold a secret.
+                    warn!(error = %error.without_url(), "the webhook failed");
+                }
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_says_the_same_to_commands_and_webhooks() {
+        let notice = Notice {
+            event: "load",
+            circle: "virgo".into(),
+            member: "lab-a".into(),
+            job: None,
+            level: "overloaded".into(),
+            reason: "load factor 1.5".into(),
+            advice: Some("455 KB/s".into()),
+        };
+        let json = notice.json();
+        for (name, value) in notice.vars() {
+            let key = name.trim_start_matches("STROLL_").to_lowercase();
+            assert_eq!(json[&key].as_str().unwrap_or_default(), value, "{name}");
+        }
+    }
+}
