@@ -8,6 +8,7 @@
 //! One file is pulled over all connections; several files are pulled each over one, as many at a time as there are
 //! connections.
 
+mod replica;
 mod report;
 mod sums;
 mod worker;

@@ -12,12 +12,13 @@ use tracing::info;
 
 use crate::fetch::engine::{self, Outcome, Pull, PullError};
 use crate::fetch::plan::{self, Planner};
-use crate::fetch::sink::{Algorithm, Digest, Finish, Folder, JournalPlace, Opening, Part, Pipe};
+use crate::fetch::sink::{Algorithm, Digest, Finish, JournalPlace, Opening, Part, Pipe};
 use crate::fetch::source::Source;
 use crate::fetch::store::Stream;
-use crate::fetch::{Address, Connection as _, Fault, Name, Options, Refusal, Slot, Version};
+use crate::fetch::{Address, Connection as _, Fault, Options, Refusal, Slot};
 use crate::jobs::backoff::Backoff;
 
+use super::replica::{Reading, is_up_to_date};
 use super::report::{Event, Fate};
 use super::sums::SumsBeside;
 use super::{Common, Config, To, Want};
@@ -53,6 +54,8 @@ struct Current {
     want: Want,
     /// A new part that is being opened: asked for while the file before was pulled.
     opening: Option<Opening>,
+    /// The file that is here already, while it is read.
+    reading: Reading,
     place: Option<Place>,
 }
 
@@ -178,7 +181,7 @@ impl Worker {
         current: &mut Current,
     ) -> Result<Step, PullError> {
         if current.place.is_none() && !self.open_begun(common, slot, current).await? {
-            match self.prepare(common, slot, &mut current.want).await? {
+            match self.prepare(common, slot, current).await? {
                 Prepared::Place(place) => current.place = Some(place),
                 Prepared::Fate(fate) => {
                     common.end(current.index, fate);
@@ -230,13 +233,14 @@ impl Worker {
         &mut self,
         common: &Common<'_>,
         slot: &Slot,
-        want: &mut Want,
+        current: &mut Current,
     ) -> Result<Prepared, PullError> {
         let Self { sources, sums, .. } = self;
+        let source = sources.first(&current.want.address)?;
         tokio::select! {
             biased;
             () = slot.over() => Ok(Prepared::SlotOver),
-            prepared = prepare(common, sources.first(&want.address)?, sums, want) => prepared,
+            prepared = prepare(common, source, sums, current) => prepared,
         }
     }
 
@@ -308,7 +312,7 @@ impl Worker {
 
 impl Current {
     fn new(index: usize, want: Want) -> Self {
-        Self { index, want, opening: None, place: None }
+        Self { index, want, opening: None, reading: None, place: None }
     }
 }
 
@@ -340,9 +344,9 @@ async fn prepare(
     common: &Common<'_>,
     source: &mut Source,
     sums: &mut SumsBeside,
-    want: &mut Want,
+    current: &mut Current,
 ) -> Result<Prepared, PullError> {
-    let config = common.config;
+    let (config, Current { want, reading, .. }) = (common.config, current);
     if config.dry_run {
         let size = source.probe(&want.address).await?.version.size;
         return Ok(Prepared::Fate(Fate::Planned { size }));
@@ -359,7 +363,7 @@ async fn prepare(
         return Ok(Prepared::Place(Place::Stream(Box::new(stream))));
     };
     let folder = common.folder(folder)?;
-    if is_up_to_date(&folder, name, source, want).await? {
+    if is_up_to_date(&folder, name, source, want, reading).await? {
         return Ok(Prepared::Fate(Fate::UpToDate));
     }
     let journal = JournalPlace::for_file(&config.state, &folder.path().join(name.as_str()));
@@ -406,18 +410,6 @@ impl Sources {
     fn first(&mut self, address: &Address) -> Result<&mut Source, Fault> {
         Ok(self.of(address)?.first_mut().expect("there is at least one connection"))
     }
-}
-
-/// Whether the replica that is here is the file that is there: same size and time, as every mirror has it.
-async fn is_up_to_date(
-    folder: &Folder,
-    name: &Name,
-    source: &mut Source,
-    want: &Want,
-) -> Result<bool, PullError> {
-    let Some(replica) = folder.replica(name)? else { return Ok(false) };
-    let Version { size, modified_s, .. } = source.probe(&want.address).await?.version;
-    Ok(size == Some(replica.size) && modified_s.is_some_and(|modified| modified == replica.modified_s))
 }
 
 /// Sends a whole file on its way to the disk and to its name.
