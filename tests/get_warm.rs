@@ -58,12 +58,12 @@ fn start(folder: &Path, source: &Counting, idle_grace: Duration) -> Job {
         expected: None,
     };
     let (mut slots, giver) = Slots::given();
-    let (_stop, order) = watch::channel(false);
+    let (stop, order) = watch::channel(false);
     let running =
         tokio::spawn(
             async move { get(vec![want], &config, &mut slots, &Limiter::new(None), &order, &()).await },
         );
-    Job { giver, running, _stop }
+    Job { giver, running, _stop: stop }
 }
 
 /// For a machine without certificates.

@@ -41,7 +41,7 @@ pub(super) async fn is_up_to_date(
     match (read, &want.expected) {
         (Ok(digest), Some(expected)) if digest == *expected => return Ok(true),
         (Ok(digest), _) => {
-            warn!(file = %name, %digest, "the file that is here is not the one that is wanted")
+            warn!(file = %name, %digest, "the file that is here is not the one that is wanted");
         }
         (Err(error), _) => warn!(file = %name, %error, "the file that is here cannot be checked"),
     }
