@@ -18,7 +18,6 @@
 mod delay;
 #[path = "../tests/common/lab.rs"]
 mod lab;
-#[allow(dead_code, reason = "only its delay is needed")]
 #[path = "../tests/common/relay.rs"]
 mod relay;
 

@@ -80,6 +80,19 @@ async fn pull(ftp: &mut Ftp, ask: Ask<'_>) -> Result<Vec<u8>, Fault> {
     rest(ftp).await
 }
 
+/// Where PASV has nothing to say.
+#[tokio::test]
+async fn a_file_is_pulled_over_ipv6() {
+    let server = Ftpd::on_ipv6();
+    let content = bytes(300_000);
+    server.put("f", &content, THEN_S);
+    let (mut ftp, address) = (ftp(server.options()), server.address("f"));
+    assert!(address.to_string().starts_with("ftp://[::1]:"), "{address}");
+    assert!(pull(&mut ftp, ask(&address, 0, None)).await.unwrap() == content);
+    assert!(pull(&mut ftp, ask(&address, 1_000, Some(99))).await.unwrap() == content[1_000..1_099]);
+    assert_eq!(ftp.list(&server.address("")).await.unwrap().entries.len(), 1);
+}
+
 async fn a_file_is_pulled_whole(kind: Kind) {
     let server = Ftpd::start(kind);
     let content = bytes(3_000_000);

@@ -287,3 +287,56 @@ fn names_are_one_component_on_every_machine() {
         2_000,
     );
 }
+
+/// An answer to a request from `from` to `last`, of a version with all that is known of it.
+fn http_answer(status: u16, from: u64, last: u64, lines: &str) -> Vec<u8> {
+    let mut bytes = (status - 100).to_le_bytes().to_vec();
+    bytes.extend([0, 63]);
+    bytes.extend([from, last - from, 1_000].map(u64::to_le_bytes).concat());
+    bytes.extend(lines.as_bytes());
+    bytes
+}
+
+#[test]
+fn http_answers_are_what_was_asked_for_or_refused() {
+    let validators = "etag: \"a\"\nlast-modified: Tue, 14 Nov 2023 22:13:20 GMT\naccept-ranges: bytes\n";
+    let samples = [
+        http_answer(206, 100, 199, &format!("content-range: bytes 100-199/1000\n{validators}")),
+        http_answer(206, 0, u64::MAX, "content-range: bytes 0-18446744073709551614/*"),
+        http_answer(206, 100, 199, "content-type: multipart/byteranges; boundary=x\ncontent-length: 100"),
+        http_answer(200, 0, 999, &format!("content-length: 1000\n{validators}")),
+        http_answer(200, 0, 9, "content-encoding: gzip\ncontent-length: 18446744073709551615"),
+        http_answer(416, 1_000, 1_999, "content-range: bytes */1000"),
+        http_answer(429, 0, 9, "retry-after: 120\ndate: Tue, 14 Nov 2023 22:13:20 GMT"),
+        http_answer(503, 0, 9, "retry-after: Tue, 14 Nov 2023 22:14:20 GMT\nx-ratelimit-reset: 1700000090"),
+        http_answer(403, 0, 9, "ratelimit: \"default\";r=0;t=45\nratelimit-reset: 30.5"),
+    ];
+    holds(targets::answers::http_answer, samples.into(), 3_000);
+}
+
+#[test]
+fn ftp_replies_are_read_with_care() {
+    let samples = [
+        "229 Entering Extended Passive Mode (|||6446|)\r\n",
+        "227 Entering Passive Mode (192,0,2,1,25,46).\r\n",
+        "211-Features:\r\n MLST type*;size*;\r\n REST STREAM\r\n UTF8\r\n AUTH TLS\r\n211 End\r\n",
+        "257 \"/a\"\"b\" is the current directory\r\n",
+        "213 9223372036854775807\r\n",
+        "213 20240229120000.5\r\n",
+        "120 Service ready in 5 minutes\r\n",
+        "530-Sorry\u{1b}[2J\r\n530 the maximum number of clients is connected\r\n",
+        "550 x: No such file or directory\r\n",
+    ];
+    holds(targets::answers::ftp_reply, texts(&samples), 3_000);
+}
+
+#[test]
+fn netrc_files_are_read_for_exact_hosts_or_refused() {
+    let samples = [
+        "machine h login ada password 12345678\ndefault login anonymous password me@lab\n",
+        "# machine h\nmachine h account x login \"a d\\\"a\" password p#1\nmacdef init\nput x\n\nmachine g login b",
+        "default login a machine not-named.example login b password \"\\\\\\t\\n\"",
+        "machine \"h\" password 87654321 login",
+    ];
+    holds(targets::answers::netrc, texts(&samples), 3_000);
+}

@@ -9,6 +9,8 @@ mod counting;
 mod desk;
 #[path = "common/lab.rs"]
 mod lab;
+#[path = "common/relay.rs"]
+mod relay;
 
 use std::path::Path;
 use std::process::Command;
@@ -18,6 +20,7 @@ use std::time::{Duration, Instant};
 use counting::Counting;
 use desk::{Running, noise};
 use lab::{Lab, found, join};
+use relay::{Faults, Relay};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -119,6 +122,34 @@ fn a_member_of_its_own_and_a_running_one_take_turns_at_the_source() {
     assert!(overlap < 0.15 * total, "{overlap:.3} s of about {total:.1} s twice at once");
     let again = source.bytes().saturating_sub(3 * bytes.len() as u64);
     assert!(again < 2_000_000, "{again} bytes came in vain");
+}
+
+/// A member that has said yes to the token opens its connection while the token is still on its way: here for the two
+/// ways that the network's delay puts between the yes and the slot.
+#[test]
+fn connections_are_opened_before_the_turn_comes() {
+    let (folder, bytes) = (tempfile::tempdir().unwrap(), noise(39, 4_000_000));
+    let (source, relay) = (Counting::start(bytes.clone(), BYTES_PER_SEC, 0), Relay::new(1));
+    let mut labs: Vec<Lab> = (0..2).map(|n| Lab::new(folder.path(), &format!("lab-{n}"))).collect();
+    for lab in &mut labs {
+        lab.address = Some(relay.front(lab.local));
+    }
+    found(&labs[0], &source.source(), SLOTS);
+    labs[0].run_with(&[]);
+    join(&labs[0], &labs[1]);
+    let delay = Duration::from_millis(100);
+    relay.set(Faults { delay, ..Faults::default() });
+    // Without a grace worth the name nearly every turn needs a new connection.
+    let args = [&source.url("f"), "--idle-grace", "500ms"];
+    let gets: Vec<Running> = labs.iter().map(|lab| start(lab, &args)).collect();
+    for (lab, get) in labs.iter().zip(gets) {
+        let (code, said) = get.end();
+        assert_eq!(code, Some(0), "{}: {said}", lab.name);
+        has(lab, "f", &bytes);
+    }
+    let silences = source.silences();
+    println!("{silences:?}");
+    assert!(silences.iter().any(|silence| *silence >= delay), "nobody opened one before its turn");
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod ftpd;
 #[path = "common/web.rs"]
 mod web;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::process::{Command, Stdio};
@@ -265,6 +265,43 @@ fn lists_of_checksums_beside_the_files_are_used_when_asked_for() {
     assert!(said.contains("wrong: ") && said.contains("single: "), "{said}");
     assert_eq!(desk.files(), ["got/right", "got/unlisted"]);
     desk.pulls(&[&url(&web, "wrong"), "-o", "got/"]);
+}
+
+/// Other bytes, same size, same time: a disk that forgot, or somebody who was careful.
+fn damage(desk: &Desk, name: &str) {
+    let path = desk.path(name);
+    let (mut bytes, was) = (fs::read(&path).unwrap(), fs::metadata(&path).unwrap().modified().unwrap());
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    File::options().write(true).open(&path).unwrap().set_modified(was).unwrap();
+}
+
+#[test]
+fn a_file_that_is_here_is_believed_only_if_its_checksum_is_right() {
+    let (web, desk, bytes) = (Web::start(Kind::Nginx), Desk::new(), noise(6, 700_000));
+    web.put("f", &bytes, 1_000);
+    web.put("SHA256SUMS", format!("{}  f\n", hex(Algorithm::Sha256, &bytes)).as_bytes(), 1_000);
+    let (address, right) = (url(&web, "f"), digest(Algorithm::Sha256, &bytes));
+    desk.pulls(&[&address]);
+    for check in [["--checksum", &right], ["--sums", "auto"]] {
+        damage(&desk, "f");
+        assert!(desk.pulls(&[&address]).contains("1 up to date"), "by size and time");
+        desk.pulls(&[&[address.as_str()], &check[..]].concat());
+        assert!(desk.read("f") == bytes, "the bytes differ: {check:?}");
+        let said = desk.pulls(&[&[address.as_str()], &check[..]].concat());
+        assert!(said.contains("1 up to date"), "{said}");
+    }
+    // The right bytes are not pulled again because somebody has touched them.
+    File::options().write(true).open(desk.path("f")).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    assert!(desk.pulls(&[&address, "--checksum", &right]).contains("1 up to date"));
+    // Neither here nor there: what is here is left alone.
+    damage(&desk, "f");
+    let damaged = desk.read("f");
+    web.put("f", &noise(7, 700_000), 1_000);
+    assert!(desk.fails(11, &[&address, "--checksum", &right]).contains("checksum"));
+    assert!(desk.read("f") == damaged);
+    assert_eq!(desk.files(), ["f"]);
 }
 
 #[test]

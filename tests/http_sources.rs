@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use stroll::fetch::http::Http;
 use stroll::fetch::{
-    Address, Ask, Connection, Cut, Fault, Login, Opened, Options, Sameness, Secret, Version,
+    Address, Ask, Connection, Cut, EntryKind, Fault, Login, NameError, Opened, Options, Sameness, Secret,
+    Version,
 };
 use web::{Kind, PASSWORD, USER, Web};
 
@@ -253,6 +254,100 @@ async fn a_source_without_validators_leaves_it_unknown_whether_the_file_is_the_s
     let (opened, bytes) = pull(&mut http, resume).await.expect("pulled");
     assert!(opened.from == 1_000 && bytes == file[1_000..]);
     assert_eq!(version.compare(&opened.version), Sameness::Unknown);
+}
+
+/// Names that are hard to write in a page.
+const HARD: [&str; 8] = [
+    "100% of it",
+    "a & b.dat",
+    "a+b;c=d,e",
+    "caf\u{e9} \u{6f22}\u{5b57}",
+    "it's \"quoted\"",
+    "q?x#y",
+    "<b>&amp;",
+    "%41",
+];
+
+/// What a folder with hard names, a folder and a hidden file looks like, and that what it names can be had.
+async fn lists(web: &Web, folder: &str, size: Option<u64>, modified: bool, shows_hidden: bool) {
+    web.make_folder(&format!("{folder}/sub"));
+    for name in HARD.into_iter().chain([".hidden"]) {
+        web.put(&format!("{folder}/{name}"), name.as_bytes(), DAY_S);
+    }
+    web.put(&format!("{folder}/known.dat"), &pattern(777, 12), DAY_S);
+    let address = web.http(&format!("{folder}/"));
+    let mut http = connect(web.shared_options());
+    let listing = http.list(&address).await.expect("listed");
+    assert!(!listing.truncated);
+    let mut names: Vec<&str> = HARD.into_iter().chain(["known.dat", "sub"]).collect();
+    names.sort_unstable();
+    assert_eq!(listing.entries.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), names);
+    let hidden: Vec<_> =
+        shows_hidden.then(|| (".hidden".to_owned(), NameError::Hidden)).into_iter().collect();
+    assert_eq!(listing.refused, hidden);
+    for entry in &listing.entries {
+        let is_folder = entry.name.as_str() == "sub";
+        assert_eq!(entry.kind == EntryKind::Folder, is_folder, "{entry:?}");
+        if is_folder {
+            continue;
+        }
+        let file = address.file(&entry.name);
+        let (opened, bytes) = pull(&mut http, ask(&file, 0, None)).await.expect("what was listed is there");
+        if entry.name.as_str() == "known.dat" {
+            assert_eq!((entry.size, bytes.len()), (size, 777));
+            assert_eq!(entry.modified_s, opened.version.modified_s.filter(|_| modified));
+        } else {
+            assert_eq!(bytes, entry.name.as_str().as_bytes());
+        }
+    }
+    let mut options = web.options();
+    options.hidden = true;
+    let all = connect(Arc::new(options)).list(&address).await.expect("listed");
+    assert_eq!(all.entries.iter().any(|entry| entry.name.is_hidden()), shows_hidden);
+}
+
+#[tokio::test]
+async fn a_page_of_nginx_is_listed() {
+    lists(&Web::start(Kind::Nginx), "page", Some(777), false, false).await;
+}
+
+#[tokio::test]
+async fn an_index_of_nginx_in_json_is_listed_with_its_times() {
+    lists(&Web::start(Kind::Nginx), "json", Some(777), true, false).await;
+}
+
+/// It rounds sizes, so none is believed.
+#[tokio::test]
+async fn a_page_of_lighttpd_is_listed() {
+    lists(&Web::start(Kind::Lighttpd), "page", None, false, false).await;
+}
+
+#[tokio::test]
+async fn a_plain_list_and_a_table_of_apache_are_listed() {
+    let web = Web::start(Kind::Apache);
+    lists(&web, "plain", None, false, true).await;
+    lists(&web, "table", Some(777), false, true).await;
+}
+
+#[tokio::test]
+async fn a_folder_that_is_not_there_is_not_found() {
+    for kind in [Kind::Nginx, Kind::Lighttpd, Kind::Apache] {
+        let web = Web::start(kind);
+        let listed = connect(web.shared_options()).list(&web.http("absent/")).await;
+        assert!(matches!(listed, Err(Fault::NotFound(_))), "{kind:?}: {listed:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_is_pulled_over_ipv6() {
+    let web = Web::start(Kind::Nginx);
+    let file = pattern(SIZE, 13);
+    web.put("file", &file, DAY_S);
+    let address = web.http_v6("file");
+    let mut http = connect(web.shared_options());
+    assert!(pull(&mut http, ask(&address, 0, None)).await.expect("pulled").1 == file);
+    let (opened, bytes) = pull(&mut http, ask(&address, 1_000, Some(99))).await.expect("pulled");
+    assert!(opened.from == 1_000 && bytes == file[1_000..1_099]);
 }
 
 macro_rules! at_every_server {

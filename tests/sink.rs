@@ -58,7 +58,15 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        let place = tempfile::tempdir().unwrap();
+        Self::at(tempfile::tempdir().unwrap())
+    }
+
+    /// Where files are in memory.
+    fn in_memory() -> Self {
+        Self::at(tempfile::tempdir_in("/dev/shm").unwrap())
+    }
+
+    fn at(place: tempfile::TempDir) -> Self {
         fs::create_dir(place.path().join("data")).unwrap();
         Self { place, disk: Disk::start() }
     }
@@ -149,6 +157,36 @@ async fn what_a_checkpoint_saw_is_found_again_and_the_rest_is_not_believed() {
     assert!(part.have().covers(5));
     assert_eq!(&part.tail(3).await.unwrap()[..], b"llo");
     assert_eq!(fs::read(lab.path("x.part")).unwrap(), b"hello");
+}
+
+/// No disk to wait for: bytes are there when `write` returns, and everything else is as on a disk.
+#[tokio::test]
+async fn a_large_file_in_memory_is_written_at_once() {
+    const SIZE: u64 = 3 << 20;
+    let lab = Lab::in_memory();
+    let mut part = lab.open("f").await.unwrap();
+    part.begin(version(1, SIZE)).await.unwrap();
+    part.write(0, content(1, 0..1_000_000)).await.unwrap();
+    assert!(fs::read(lab.path("f.part")).unwrap() == content(1, 0..1_000_000));
+    part.checkpoint().await.unwrap();
+    part.write(2_000_000, content(1, 2_000_000..2_000_010)).await.unwrap();
+    drop(part);
+    // What came after the checkpoint is not believed.
+    let mut part = lab.open("f").await.unwrap();
+    assert!(part.have().covers(1_000_000), "{:?}", part.have());
+    part.begin(version(1, SIZE)).await.unwrap();
+    part.write(1_000_000, content(1, 1_000_000..SIZE)).await.unwrap();
+    assert!(matches!(part.write(SIZE, content(1, 0..1)).await, Err(SinkError::SizeDiffers { .. })));
+    let expected = Some(sha256(&content(1, 0..SIZE)));
+    let finished = finish(part, Finish { expected, ..Finish::default() }).await.unwrap();
+    assert_eq!(finished.size, SIZE);
+    assert!(fs::read(lab.path("f")).unwrap() == content(1, 0..SIZE));
+    // Digests are not made on the thread that reads the source.
+    let mut part = lab.open("g").await.unwrap();
+    part.hash_along(&[Algorithm::Sha256]);
+    part.begin(version(1, SIZE)).await.unwrap();
+    part.write(0, content(1, 0..SIZE)).await.unwrap();
+    finish(part, Finish { expected, ..Finish::default() }).await.unwrap();
 }
 
 #[tokio::test]

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
+pub use self::netrc::NetrcError;
+
 use self::netrc::Netrc;
 use super::{Address, Fault};
 
@@ -96,7 +98,12 @@ impl Logins {
     pub fn read_netrc(&mut self, path: &Path) -> Result<(), Fault> {
         let text = read_private(path)?;
         let text = std::str::from_utf8(&text).map_err(|error| local(path, io::Error::other(error)))?;
-        self.netrc = Netrc::parse(text).map_err(|error| local(path, io::Error::other(error)))?;
+        self.parse_netrc(text).map_err(|error| local(path, io::Error::other(error)))
+    }
+
+    /// Also those of a netrc file that was read already. The last one counts.
+    pub fn parse_netrc(&mut self, text: &str) -> Result<(), NetrcError> {
+        self.netrc = Netrc::parse(text)?;
         Ok(())
     }
 

@@ -29,6 +29,11 @@ struct Inner {
     refusals: AtomicU64,
     answers: Mutex<Vec<Answer>>,
     requests: AtomicU64,
+    /// Connections that came, and of those the ones that are gone.
+    connections: AtomicU64,
+    gone: AtomicU64,
+    /// How long each connection was there before it asked something.
+    silences: Mutex<Vec<Duration>>,
 }
 
 /// The server. Its threads end with their clients, and with the test.
@@ -49,13 +54,20 @@ impl Counting {
             refusals: AtomicU64::new(refusals),
             answers: Mutex::default(),
             requests: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
+            gone: AtomicU64::new(0),
+            silences: Mutex::default(),
         });
         let serving = Arc::clone(&inner);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let inner = Arc::clone(&serving);
                 // A client that goes away is what these tests are about.
-                thread::spawn(move || drop(inner.serve(&stream)));
+                inner.connections.fetch_add(1, Ordering::SeqCst);
+                thread::spawn(move || {
+                    drop(inner.serve(&stream));
+                    inner.gone.fetch_add(1, Ordering::SeqCst);
+                });
             }
         });
         Self { at, inner }
@@ -82,6 +94,19 @@ impl Counting {
         self.inner.requests.load(Ordering::SeqCst)
     }
 
+    pub(crate) fn connections(&self) -> u64 {
+        self.inner.connections.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn open_connections(&self) -> u64 {
+        self.connections() - self.inner.gone.load(Ordering::SeqCst)
+    }
+
+    /// How long each connection was there before it asked something.
+    pub(crate) fn silences(&self) -> Vec<Duration> {
+        self.inner.silences.lock().unwrap().clone()
+    }
+
     /// For how long two answers were sent at once, in all.
     pub(crate) fn overlap(&self) -> Duration {
         let mut spans: Vec<(Instant, Instant)> =
@@ -95,6 +120,7 @@ impl Counting {
 impl Inner {
     fn serve(&self, stream: &TcpStream) -> std::io::Result<()> {
         let mut reader = BufReader::new(stream.try_clone()?);
+        let mut came = Some(Instant::now());
         loop {
             let (mut method, mut range) = (String::new(), None);
             loop {
@@ -114,6 +140,9 @@ impl Inner {
                 }
             }
             self.requests.fetch_add(1, Ordering::SeqCst);
+            if let Some(came) = came.take() {
+                self.silences.lock().unwrap().push(came.elapsed());
+            }
             self.answer(stream, &method, range.as_deref())?;
         }
     }

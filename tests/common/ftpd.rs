@@ -83,6 +83,8 @@ pub(crate) struct Ftpd {
     child: Child,
     folder: tempfile::TempDir,
     pub(crate) kind: Kind,
+    /// As addresses have it.
+    host: &'static str,
     pub(crate) port: u16,
     pub(crate) tls: Tls,
     pub(crate) certificate: Certificate,
@@ -96,6 +98,15 @@ impl Ftpd {
 
     /// The same, secured, or with a bound on its clients.
     pub(crate) fn with(kind: Kind, tls: Tls, clients: Option<u32>) -> Self {
+        Self::begin(kind, tls, clients, "127.0.0.1")
+    }
+
+    /// vsftpd where there is nothing but IPv6.
+    pub(crate) fn on_ipv6() -> Self {
+        Self::begin(Kind::Vsftpd, Tls::Off, None, "[::1]")
+    }
+
+    fn begin(kind: Kind, tls: Tls, clients: Option<u32>, host: &'static str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         fs::create_dir(folder.path().join("root")).unwrap();
@@ -103,7 +114,7 @@ impl Ftpd {
         let both = format!("{}{}", certificate.key_pem, certificate.pem);
         write_private(&folder.path().join("both.pem"), &both);
         let port = free_port();
-        let setup = Setup { folder: folder.path(), port, tls, clients };
+        let setup = Setup { folder: folder.path(), host, port, tls, clients };
         let mut command = match kind {
             Kind::Vsftpd => setup.vsftpd(),
             Kind::Proftpd => setup.proftpd(),
@@ -112,7 +123,7 @@ impl Ftpd {
         let log = fs::File::create(folder.path().join("log")).unwrap();
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).process_group(0);
         let child = command.spawn().unwrap();
-        let mut server = Self { child, folder, kind, port, tls, certificate };
+        let mut server = Self { child, folder, kind, host, port, tls, certificate };
         server.wait_until_it_listens();
         server
     }
@@ -134,7 +145,7 @@ impl Ftpd {
     /// Where a file of it is.
     pub(crate) fn address(&self, path: &str) -> Address {
         let scheme = if self.tls == Tls::Implicit { "ftps" } else { "ftp" };
-        Address::parse(&format!("{scheme}://127.0.0.1:{}/{path}", self.port)).unwrap().0
+        Address::parse(&format!("{scheme}://{}:{}/{path}", self.host, self.port)).unwrap().0
     }
 
     /// Options with the right login, and trust in its certificate.
@@ -183,6 +194,7 @@ impl Drop for Ftpd {
 
 struct Setup<'a> {
     folder: &'a Path,
+    host: &'a str,
     port: u16,
     tls: Tls,
     clients: Option<u32>,
@@ -198,8 +210,12 @@ impl Setup<'_> {
     fn vsftpd(&self) -> Command {
         fs::write(self.folder.join("passwords"), "right\n").unwrap();
         fs::create_dir(self.folder.join("empty")).unwrap();
+        let listen = match self.host.trim_matches(['[', ']']) {
+            host if host.contains(':') => format!("listen=NO\nlisten_ipv6=YES\nlisten_address6={host}"),
+            host => format!("listen=YES\nlisten_address={host}"),
+        };
         let mut text = format!(
-            "listen=YES\nlisten_address=127.0.0.1\nlisten_port={}\nbackground=NO\nanonymous_enable=YES\n\
+            "{listen}\nlisten_port={}\nbackground=NO\nanonymous_enable=YES\n\
              local_enable=NO\nanon_root={}\nsecure_email_list_enable=YES\nemail_password_file={}\n\
              secure_chroot_dir={}\nseccomp_sandbox=NO\nisolate=NO\nisolate_network=NO\nxferlog_enable=NO\n\
              ftp_username=daemon\n",
@@ -334,12 +350,14 @@ fn write_private(path: &Path, text: &str) {
 
 /// Whether somebody listens on this port of 127.0.0.1, as the kernel's table of sockets has it.
 fn listens(port: u16) -> bool {
-    let local = format!("0100007F:{port:04X}");
-    let table = fs::read_to_string("/proc/net/tcp").unwrap();
-    table.lines().any(|line| {
-        let mut words = line.split_whitespace().skip(1);
-        words.next() == Some(&local) && words.nth(1) == Some("0A")
-    })
+    let (v4, v6) = (format!("0100007F:{port:04X}"), format!("{:024X}01000000:{port:04X}", 0));
+    let is_listed = |table: &str, local: &str| {
+        fs::read_to_string(table).unwrap_or_default().lines().any(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            words.next() == Some(local) && words.nth(1) == Some("0A")
+        })
+    };
+    is_listed("/proc/net/tcp", &v4) || is_listed("/proc/net/tcp6", &v6)
 }
 
 pub(crate) fn free_port() -> u16 {

@@ -11,6 +11,8 @@
 //! Every member has a front: the port that it tells the others. There is one upstream socket per sender and front, as at
 //! a NAT: the receiver sees that as the sender's address, and what it answers there finds its way back.
 
+#![allow(dead_code, reason = "each test file needs its own part of this")]
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::io;

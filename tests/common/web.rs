@@ -1,5 +1,5 @@
 //! Real web servers on loopback: nginx, lighttpd and apache2, plain and in TLS, with a folder behind a password and, at
-//! nginx, one that takes a single connection at a time.
+//! nginx, one that takes a single connection at a time and one whose index is JSON. nginx listens on IPv6, too.
 //!
 //! Looked for below `target/servers/` (the script `tests/servers` puts them there), then where Debian installs them. One
 //! that is absent fails the test.
@@ -98,6 +98,12 @@ impl Web {
         Address::parse(&format!("http://127.0.0.1:{}/{path}", self.port)).expect("an address").0
     }
 
+    /// The same over IPv6; only nginx listens there.
+    pub(crate) fn http_v6(&self, path: &str) -> Address {
+        assert_eq!(self.kind, Kind::Nginx, "only nginx listens there");
+        Address::parse(&format!("http://[::1]:{}/{path}", self.port)).expect("an address").0
+    }
+
     pub(crate) fn https(&self, path: &str) -> Address {
         Address::parse(&format!("https://localhost:{}/{path}", self.tls_port)).expect("an address").0
     }
@@ -136,6 +142,13 @@ impl Web {
     /// The certificate of its TLS side.
     pub(crate) fn certificate(&self) -> PathBuf {
         self.folder.path().join("cert.pem")
+    }
+
+    /// Makes a folder.
+    pub(crate) fn make_folder(&self, path: &str) {
+        let place = self.folder.path().join("www").join(path);
+        fs::create_dir_all(&place).expect("a folder");
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).expect("may be entered");
     }
 
     pub(crate) fn remove(&self, path: &str) {
@@ -213,8 +226,11 @@ fn nginx(folder: &Path, port: u16, tls_port: u16) -> String {
          autoindex on;
          location /private/ {{ auth_basic here; auth_basic_user_file {at}/passwords; }}
          location /limited/ {{ limit_conn one 1; limit_conn_status 429; limit_rate 64k; add_header Retry-After 7 always; }}
+         location /json/ {{ autoindex_format json; }}
          location /busy/ {{ return 503; }}"
     );
+    // There are machines without.
+    let v6 = TcpListener::bind("[::1]:0").map_or_else(|_| String::new(), |_| format!("listen [::1]:{port};"));
     format!(
         "daemon off; master_process off; pid {at}/pid; error_log {at}/error.log;
          events {{ worker_connections 64; }}
@@ -222,7 +238,7 @@ fn nginx(folder: &Path, port: u16, tls_port: u16) -> String {
            log_format told '$request_method $uri $status $body_bytes_sent $http_range|$http_user_agent';
            access_log {at}/access.log told; {temporary}
            limit_conn_zone $server_name zone=one:1m;
-           server {{ listen 127.0.0.1:{port}; server_name plain; {places} }}
+           server {{ listen 127.0.0.1:{port}; {v6} server_name plain; {places} }}
            server {{ listen 127.0.0.1:{tls_port} ssl http2; server_name localhost;
              ssl_certificate {at}/cert.pem; ssl_certificate_key {at}/key.pem; {places} }}
          }}\n"
@@ -287,6 +303,9 @@ EnableSendfile on
   Require all granted
   Options Indexes
 </Directory>
+<Location /table/>
+  IndexOptions FancyIndexing HTMLTable
+</Location>
 <Location /private/>
   AuthType Basic
   AuthName here

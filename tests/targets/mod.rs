@@ -5,6 +5,7 @@
 
 #![allow(dead_code, reason = "each fuzzer uses one target")]
 
+pub(crate) mod answers;
 pub(crate) mod datagram;
 pub(crate) mod grant;
 pub(crate) mod handoff;

@@ -18,7 +18,8 @@
 
 mod control;
 mod pace;
-mod replies;
+#[doc(hidden)]
+pub mod replies;
 mod session;
 
 use std::future::Future;

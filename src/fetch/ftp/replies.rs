@@ -2,6 +2,8 @@
 //!
 //! The codes of FTP are few and servers use them freely: 530 is a wrong password at one and a full house at the other.
 //! So the words count too.
+//!
+//! The connection calls it. Public for the fuzzers only.
 
 use std::time::Duration;
 
@@ -10,15 +12,16 @@ use super::super::{Fault, Refusal};
 
 /// A reply, complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Reply {
-    pub(super) code: u16,
+pub struct Reply {
+    /// Its three digits.
+    pub code: u16,
     /// All its lines, not escaped.
     text: String,
 }
 
 /// What was asked, for those codes that mean different things to different questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub enum Asked {
     /// To be let in.
     Entry,
     /// For a file that is known to be there.
@@ -31,7 +34,7 @@ pub(super) enum Asked {
 
 impl Reply {
     /// Reads it from the bytes of all its lines. The last line decides.
-    pub(super) fn read(body: &[u8]) -> Option<Self> {
+    pub fn read(body: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(body).trim_end().to_owned();
         let last = text.lines().last()?;
         let digits = last.get(..3).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()))?;
@@ -40,22 +43,22 @@ impl Reply {
     }
 
     /// What stands behind the code.
-    pub(super) fn words(&self) -> &str {
+    pub fn words(&self) -> &str {
         self.text.get(4..).unwrap_or_default()
     }
 
     /// Code and words, fit for a message.
-    pub(super) fn said(&self) -> String {
+    pub fn said(&self) -> String {
         escape(&self.text)
     }
 
     /// Whether the server does not know the command.
-    pub(super) fn is_unknown_command(&self) -> bool {
+    pub fn is_unknown_command(&self) -> bool {
         matches!(self.code, 202 | 500 | 501 | 502 | 504)
     }
 
     /// Whether a listing was cut.
-    pub(super) fn says_truncated(&self) -> bool {
+    pub fn says_truncated(&self) -> bool {
         self.text.to_lowercase().contains("truncated")
     }
 
@@ -71,7 +74,7 @@ impl Reply {
     }
 
     /// What it means that this came instead of what was hoped for.
-    pub(super) fn fault(&self, asked: Asked) -> Fault {
+    pub fn fault(&self, asked: Asked) -> Fault {
         let said = self.said();
         match self.code {
             120 | 421 => self.refusal(),
@@ -119,7 +122,7 @@ impl Reply {
     }
 
     /// The port in `229 Entering Extended Passive Mode (|||6446|)`.
-    pub(super) fn extended_port(&self) -> Option<u16> {
+    pub fn extended_port(&self) -> Option<u16> {
         let inside = self.text.split_once('(')?.1.split_once(')')?.0;
         let mark = inside.chars().next().filter(char::is_ascii_punctuation)?;
         let mut parts = inside.split(mark);
@@ -131,7 +134,7 @@ impl Reply {
     }
 
     /// The port in `227 Entering Passive Mode (192,0,2,1,25,46)`. The address is not for us.
-    pub(super) fn passive_port(&self) -> Option<u16> {
+    pub fn passive_port(&self) -> Option<u16> {
         let digits_or_comma = |c: char| c.is_ascii_digit() || c == ',';
         let list = self.words().split(|c| !digits_or_comma(c)).find(|part| part.matches(',').count() == 5)?;
         let numbers = list.split(',').map(|part| part.parse::<u8>().ok()).collect::<Option<Vec<_>>>()?;
@@ -140,19 +143,19 @@ impl Reply {
     }
 
     /// The size in `213 1234`: no more than a file can have.
-    pub(super) fn size(&self) -> Option<u64> {
+    pub fn size(&self) -> Option<u64> {
         let size = self.words().trim().parse::<u64>().ok()?;
         (self.words().trim().bytes().all(|byte| byte.is_ascii_digit()) && i64::try_from(size).is_ok())
             .then_some(size)
     }
 
     /// The time in `213 20240131123400`, in seconds since 1970.
-    pub(super) fn time_s(&self) -> Option<i64> {
+    pub fn time_s(&self) -> Option<i64> {
         super::super::listing::stamp(self.words().trim().as_bytes())
     }
 
     /// The folder in `257 "/home/ada" is the current directory`, with its doubled quotes undone.
-    pub(super) fn folder(&self) -> Option<String> {
+    pub fn folder(&self) -> Option<String> {
         let (_, quoted) = self.text.split_once('"')?;
         let mut folder = String::new();
         let mut chars = quoted.chars();
@@ -169,16 +172,20 @@ impl Reply {
 /// What a server says it can do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a line of FEAT, or is not")]
-pub(super) struct Features {
-    pub(super) mlsd: bool,
-    pub(super) rest: bool,
-    pub(super) utf8: bool,
-    pub(super) tls: bool,
+pub struct Features {
+    /// It knows MLSD.
+    pub mlsd: bool,
+    /// It can start in the middle.
+    pub rest: bool,
+    /// Its names are UTF-8.
+    pub utf8: bool,
+    /// It offers TLS.
+    pub tls: bool,
 }
 
 impl Features {
     /// Reads the reply to `FEAT`; a server that has none knows nothing special.
-    pub(super) fn read(reply: &Reply) -> Self {
+    pub fn read(reply: &Reply) -> Self {
         let mut features = Self::default();
         if reply.code != 211 {
             return features;

@@ -2,6 +2,8 @@
 //!
 //! Nothing is taken on trust. A partial answer counts only if it starts exactly where it was asked to, ends no later, and
 //! agrees with itself and with what is known of the file.
+//!
+//! Public for the fuzzers only.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -14,7 +16,7 @@ use reqwest::header::{
 use crate::fetch::{Fault, Opened, Refusal, Sameness, Version, escape};
 
 /// Header fields together may be no longer (C5).
-pub(super) const HEADERS_LIMIT: usize = 64 << 10;
+pub const HEADERS_LIMIT: usize = 64 << 10;
 
 /// Nobody can send us away for longer than a day.
 const LONGEST_AFTER: Duration = Duration::from_secs(86_400);
@@ -30,24 +32,27 @@ const SIZE_LIMIT: u64 = 1 << 62;
 
 /// A range as it was asked for: the last byte is included, and `None` is the end of the file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted<'a> {
-    pub(super) from: u64,
-    pub(super) last: Option<u64>,
-    pub(super) known: Option<&'a Version>,
+pub struct Wanted<'a> {
+    /// From which byte.
+    pub from: u64,
+    /// To which byte.
+    pub last: Option<u64>,
+    /// The version of which there are bytes already.
+    pub known: Option<&'a Version>,
     /// Whether the source was told which version is wanted.
-    pub(super) conditional: bool,
+    pub conditional: bool,
 }
 
 impl Wanted<'_> {
     /// Whether a range was asked for at all.
-    pub(super) fn is_ranged(&self) -> bool {
+    pub fn is_ranged(&self) -> bool {
         self.from > 0 || self.last.is_some()
     }
 }
 
 /// What to do about an answer that says that the range is not in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum BeyondEnd {
+pub enum BeyondEnd {
     /// The file is empty, or the source does not like ranges here: ask for the whole.
     AskForAll,
     /// Everything is here already.
@@ -55,7 +60,7 @@ pub(super) enum BeyondEnd {
 }
 
 /// Checks what holds for every answer.
-pub(super) fn check_head(headers: &HeaderMap) -> Result<(), Fault> {
+pub fn check_head(headers: &HeaderMap) -> Result<(), Fault> {
     let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     if size > HEADERS_LIMIT {
         return Err(Fault::Nonsense(format!("{size} bytes of header fields")));
@@ -70,7 +75,7 @@ pub(super) fn check_head(headers: &HeaderMap) -> Result<(), Fault> {
 }
 
 /// What an answer that is neither 200 nor 206 nor a redirect means. `now_s` is the wall clock, in seconds since 1970.
-pub(super) fn fault(status: StatusCode, headers: &HeaderMap, now_s: i64) -> Fault {
+pub fn fault(status: StatusCode, headers: &HeaderMap, now_s: i64) -> Fault {
     let said = format!("{} {}", status.as_u16(), status.canonical_reason().unwrap_or_default());
     let said = said.trim_end().to_owned();
     let after = pause(headers, now_s);
@@ -91,7 +96,7 @@ pub(super) fn fault(status: StatusCode, headers: &HeaderMap, now_s: i64) -> Faul
 }
 
 /// For how long the source asks to be left alone.
-pub(super) fn pause(headers: &HeaderMap, now_s: i64) -> Option<Duration> {
+pub fn pause(headers: &HeaderMap, now_s: i64) -> Option<Duration> {
     // The source's own clock, if it shows it: ours may be wrong.
     let now_s = date(headers, &DATE).unwrap_or(now_s);
     let retry = text(headers, &RETRY_AFTER).and_then(|value| {
@@ -123,7 +128,7 @@ fn seconds(value: &str, now_s: i64) -> Option<i64> {
 }
 
 /// What a 200 brings: the file from its start.
-pub(super) fn whole(headers: &HeaderMap, wanted: &Wanted<'_>) -> Result<Opened, Fault> {
+pub fn whole(headers: &HeaderMap, wanted: &Wanted<'_>) -> Result<Opened, Fault> {
     let size = content_length(headers)?;
     let length = match (size, wanted.last) {
         (Some(size), Some(last)) => Some(size.min(last.saturating_add(1))),
@@ -140,7 +145,7 @@ pub(super) fn whole(headers: &HeaderMap, wanted: &Wanted<'_>) -> Result<Opened, 
 }
 
 /// What a 206 brings, if it brings what was asked for.
-pub(super) fn partial(headers: &HeaderMap, wanted: &Wanted<'_>) -> Result<Opened, Fault> {
+pub fn partial(headers: &HeaderMap, wanted: &Wanted<'_>) -> Result<Opened, Fault> {
     let nonsense = |what: String| Err(Fault::Nonsense(what));
     if text(headers, &CONTENT_TYPE).is_some_and(|kind| kind.to_ascii_lowercase().starts_with("multipart/")) {
         return nonsense("several ranges at once, where one was asked for".into());
@@ -170,7 +175,7 @@ pub(super) fn partial(headers: &HeaderMap, wanted: &Wanted<'_>) -> Result<Opened
 }
 
 /// What a 416 means.
-pub(super) fn beyond_end(headers: &HeaderMap, wanted: &Wanted<'_>) -> Result<BeyondEnd, Fault> {
+pub fn beyond_end(headers: &HeaderMap, wanted: &Wanted<'_>) -> Result<BeyondEnd, Fault> {
     if wanted.from == 0 {
         return Ok(BeyondEnd::AskForAll);
     }
@@ -194,24 +199,24 @@ pub(super) fn beyond_end(headers: &HeaderMap, wanted: &Wanted<'_>) -> Result<Bey
 }
 
 /// What is said of the file.
-pub(super) fn version(headers: &HeaderMap, size: Option<u64>) -> Version {
+pub fn version(headers: &HeaderMap, size: Option<u64>) -> Version {
     Version { size, etag: strong_tag(headers), modified_s: date(headers, &LAST_MODIFIED) }
 }
 
 /// Whether the source says that it can start in the middle.
-pub(super) fn offers_ranges(headers: &HeaderMap) -> bool {
+pub fn offers_ranges(headers: &HeaderMap) -> bool {
     text(headers, &ACCEPT_RANGES).is_some_and(|units| units.split(',').any(|unit| unit.trim() == "bytes"))
 }
 
 /// The declared length.
-pub(super) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, Fault> {
+pub fn content_length(headers: &HeaderMap) -> Result<Option<u64>, Fault> {
     let Some(field) = text(headers, &CONTENT_LENGTH) else { return Ok(None) };
     let length = digits(field.trim()).filter(|length| *length <= SIZE_LIMIT);
     length.map(Some).ok_or_else(|| Fault::Nonsense(format!("a length of {}", escape(field))))
 }
 
 /// The value of `If-Range` for this version: a strong tag, else the date.
-pub(super) fn if_range(known: &Version) -> Option<String> {
+pub fn if_range(known: &Version) -> Option<String> {
     known.etag.clone().or_else(|| {
         let seconds = u64::try_from(known.modified_s?).ok()?;
         // Dates that HTTP cannot write are not sent.
@@ -234,7 +239,7 @@ fn content_range(field: &str) -> Option<(u64, u64, Option<u64>)> {
     let (first, last) = range.split_once('-')?;
     let (first, last) = (digits(first)?, digits(last)?);
     let total = if total == "*" { None } else { Some(digits(total)?) };
-    (first <= last && last < u64::MAX).then_some((first, last, total))
+    (first <= last && last < SIZE_LIMIT).then_some((first, last, total))
 }
 
 fn digits(text: &str) -> Option<u64> {

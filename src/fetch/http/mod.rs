@@ -4,7 +4,8 @@
 //! Redirects are followed by hand, each with its own look at scheme, host and login. What an answer means is judged in
 //! `answers`, where redirects may lead in `guard`, what came is counted in `body`.
 
-mod answers;
+#[doc(hidden)]
+pub mod answers;
 mod body;
 mod errors;
 mod guard;

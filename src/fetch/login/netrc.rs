@@ -6,7 +6,7 @@ use super::{Login, Secret};
 
 /// What is wrong with a netrc file. Never says what stands there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NetrcError {
+pub enum NetrcError {
     /// A quote that is not closed.
     #[error("line {0} has a quote without an end")]
     Quote(usize),

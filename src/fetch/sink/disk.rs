@@ -76,6 +76,14 @@ enum Settle {
 #[must_use = "the answer says whether it worked"]
 pub struct Reply<T>(oneshot::Receiver<Result<T, SinkError>>);
 
+impl<T> Reply<T> {
+    /// For a thread that will answer.
+    pub(super) fn channel() -> (oneshot::Sender<Result<T, SinkError>>, Self) {
+        let (answer, reply) = oneshot::channel();
+        (answer, Self(reply))
+    }
+}
+
 impl<T> Future for Reply<T> {
     type Output = Result<T, SinkError>;
 
@@ -131,7 +139,7 @@ impl Disk {
         thread: Thread,
         work: impl FnOnce() -> Result<T, SinkError> + Send + 'static,
     ) -> Reply<T> {
-        let (answer, reply) = oneshot::channel();
+        let (answer, reply) = Reply::channel();
         let work = Box::new(move || {
             // Nobody need wait for it.
             let _ = answer.send(work());
@@ -142,7 +150,7 @@ impl Disk {
         };
         // If it cannot be sent the answer's sender is dropped, which is an answer too.
         let _ = self.send(job);
-        Reply(reply)
+        reply
     }
 
     /// Queues a file to be finished; waits while too many are.
@@ -154,9 +162,9 @@ impl Disk {
         ) -> Finishing,
     ) -> Result<Reply<super::Finished>, SinkError> {
         let permit = Arc::clone(&self.finishing).acquire_owned().await.map_err(|_| SinkError::Gone)?;
-        let (answer, reply) = oneshot::channel();
+        let (answer, reply) = Reply::channel();
         self.send(Job::Settle(Settle::Finish(Box::new(finishing(answer, permit)))))?;
-        Ok(Reply(reply))
+        Ok(reply)
     }
 
     fn send(&self, job: Job) -> Result<(), SinkError> {

@@ -7,6 +7,7 @@
 //! | `file` | the same as the disk's threads see it |
 //! | [`disk`] | the threads that wait for the disk |
 //! | `commit` | proved, durable, named: for one file or many at once |
+//! | `check` | what a file that is there already adds up to |
 //! | [`journal`] | what is remembered of a part across crashes |
 //! | [`ranges`] | which bytes are there |
 //! | [`digest`], [`sums`] | checksums, given by hand or in a list |
@@ -20,6 +21,7 @@
 //! - Bytes of two versions never meet: a record goes before the bytes of the next version come.
 //! - Nothing is written, renamed or removed outside the target, nor any file but the one we made and hold locked.
 
+mod check;
 mod commit;
 pub mod digest;
 pub mod disk;
@@ -32,6 +34,7 @@ pub mod ranges;
 pub mod stdout;
 pub mod sums;
 
+pub use check::digest_of;
 pub use commit::{Finish, Finished};
 pub use digest::{Algorithm, Digest, DigestError, Hasher};
 pub use disk::{Disk, Reply};

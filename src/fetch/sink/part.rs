@@ -5,7 +5,8 @@
 //!              │ other version: bytes dropped       └─ crash: open finds what the last checkpoint saw
 //! ```
 //!
-//! The engine calls it. Nothing here waits for the disk: the disk's threads do, and tell.
+//! The engine calls it. Nothing here waits for the disk: the disk's threads do, and tell. A large file that is in memory
+//! (tmpfs) has no disk to wait for, and is written at once.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,6 +43,8 @@ pub struct Part {
     is_begun: bool,
     /// Whether bytes are being dropped, and nobody waited until they were.
     is_stale: bool,
+    /// Whether bytes are written at once: the file is in memory, handing them to another thread would cost more.
+    is_direct: bool,
 }
 
 /// A partial file on its way to be opened: what is asked of the disk is asked already, and done whether somebody waits or
@@ -64,6 +67,7 @@ impl Opening {
             have,
             is_begun: false,
             is_stale: false,
+            is_direct: false,
         })
     }
 }
@@ -127,6 +131,7 @@ impl Part {
     /// yet; otherwise the file is read again at its end.
     pub fn hash_along(&mut self, wanted: &[Algorithm]) {
         if self.have.is_empty() {
+            self.is_direct &= wanted.is_empty();
             self.file.hash_along(wanted.to_vec());
         }
     }
@@ -146,6 +151,11 @@ impl Part {
             return Ok(());
         }
         let range = offset..self.end_of(offset, bytes.len())?;
+        if self.is_direct {
+            self.have.insert(range);
+            self.file.write(offset, &bytes);
+            return self.file.check();
+        }
         let room = self.disk.room(bytes.len()).await?;
         self.have.insert(range);
         self.disk.write(Arc::clone(&self.file), offset, bytes, room)
@@ -219,7 +229,9 @@ impl Part {
         };
         if let Some(size) = version.size.filter(|size| *size >= SMALL) {
             let file = Arc::clone(&self.file);
-            self.disk.run(Thread::Writer, move || file.reserve(size)).await?;
+            let is_in_memory = self.disk.run(Thread::Writer, move || file.reserve(size)).await?;
+            // Digests are the writer's work.
+            self.is_direct = is_in_memory && !self.file.is_hashed_along();
         }
         self.file.set_version(version.clone());
         self.version = Some(version);

@@ -9,10 +9,12 @@
 //! |---|---|
 //! | [`feed`] | what there is to do, one thing at a time |
 //! | `worker` | does one thing at a time, over its own connections |
+//! | `replica` | whether a file is here already |
 //! | `sums` | checksums that lie beside the files |
 //! | [`report`] | what was done, and what is told meanwhile |
 
 pub mod feed;
+mod replica;
 pub mod report;
 mod sums;
 mod worker;

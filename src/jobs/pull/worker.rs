@@ -12,12 +12,13 @@ use tracing::info;
 
 use crate::fetch::engine::{self, Outcome, Pull, PullError};
 use crate::fetch::plan::{self, Planner};
-use crate::fetch::sink::{Algorithm, Digest, Finish, Folder, JournalPlace, Opening, Part, Pipe};
+use crate::fetch::sink::{Algorithm, Digest, Finish, JournalPlace, Opening, Part, Pipe};
 use crate::fetch::source::Source;
 use crate::fetch::store::Stream;
-use crate::fetch::{Address, Connection as _, Fault, Name, Options, Refusal, Slot, Version};
+use crate::fetch::{Address, Connection as _, Fault, Options, Refusal, Slot};
 use crate::jobs::backoff::Backoff;
 
+use super::replica::{Reading, is_up_to_date};
 use super::report::{Event, Fate};
 use super::sums::SumsBeside;
 use super::{Common, Config, End, Feed, Next, Task, To, Want};
@@ -65,6 +66,8 @@ struct OnItsWay {
     want: Want,
     /// A new part that is being opened: asked for while the file before was pulled.
     opening: Option<Opening>,
+    /// The file that is here already, while it is read.
+    reading: Reading,
     place: Option<Place>,
 }
 
@@ -261,7 +264,7 @@ impl Worker {
         file: &mut OnItsWay,
     ) -> Result<Step, PullError> {
         if file.place.is_none() && !self.open_begun(common, slot, file).await? {
-            match self.prepare(common, slot, &mut file.want).await? {
+            match self.prepare(common, slot, file).await? {
                 Prepared::Place(place) => file.place = Some(place),
                 Prepared::Fate(fate) => {
                     common.pulled(file.index, fate);
@@ -313,13 +316,14 @@ impl Worker {
         &mut self,
         common: &Common<'_, F>,
         slot: &Slot,
-        want: &mut Want,
+        file: &mut OnItsWay,
     ) -> Result<Prepared, PullError> {
         let Self { sources, sums, .. } = self;
+        let source = sources.first(&file.want.address)?;
         tokio::select! {
             biased;
             () = slot.over() => Ok(Prepared::SlotOver),
-            prepared = prepare(common, sources.first(&want.address)?, sums, want) => prepared,
+            prepared = prepare(common, source, sums, file) => prepared,
         }
     }
 
@@ -394,7 +398,7 @@ impl Worker {
 
 impl OnItsWay {
     fn new(index: usize, want: Want) -> Self {
-        Self { index, want, opening: None, place: None }
+        Self { index, want, opening: None, reading: None, place: None }
     }
 }
 
@@ -463,9 +467,9 @@ async fn prepare<F: Feed>(
     common: &Common<'_, F>,
     source: &mut Source,
     sums: &mut SumsBeside,
-    want: &mut Want,
+    file: &mut OnItsWay,
 ) -> Result<Prepared, PullError> {
-    let config = common.config;
+    let (config, OnItsWay { want, reading, .. }) = (common.config, file);
     if config.dry_run {
         let size = source.probe(&want.address).await?.version.size;
         return Ok(Prepared::Fate(Fate::Planned { size }));
@@ -482,7 +486,7 @@ async fn prepare<F: Feed>(
         return Ok(Prepared::Place(Place::Stream(Box::new(stream))));
     };
     let folder = common.folder(root, below)?;
-    if want.ask_first && is_up_to_date(&folder, name, source, want).await? {
+    if want.ask_first && is_up_to_date(&folder, name, source, want, reading).await? {
         return Ok(Prepared::Fate(Fate::UpToDate));
     }
     let journal = JournalPlace::for_file(&config.state, &folder.path().join(name.as_str()));
@@ -529,18 +533,6 @@ impl Sources {
     fn first(&mut self, address: &Address) -> Result<&mut Source, Fault> {
         Ok(self.of(address)?.first_mut().expect("there is at least one connection"))
     }
-}
-
-/// Whether the replica that is here is the file that is there: same size and time, as every mirror has it.
-async fn is_up_to_date(
-    folder: &Folder,
-    name: &Name,
-    source: &mut Source,
-    want: &Want,
-) -> Result<bool, PullError> {
-    let Some(replica) = folder.replica(name)? else { return Ok(false) };
-    let Version { size, modified_s, .. } = source.probe(&want.address).await?.version;
-    Ok(size == Some(replica.size) && modified_s.is_some_and(|modified| modified == replica.modified_s))
 }
 
 /// Sends a whole file on its way to the disk and to its name.

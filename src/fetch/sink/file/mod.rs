@@ -180,6 +180,11 @@ impl PartFile {
         }
     }
 
+    /// Whether some are made.
+    pub(super) fn is_hashed_along(&self) -> bool {
+        !self.state().along.wanted.is_empty()
+    }
+
     /// Writes. A failure is remembered, and everything after it is dropped.
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) {
         if self.is_broken.load(Ordering::Acquire) {
@@ -253,8 +258,9 @@ impl PartFile {
         self.journal.as_ref().map_or(Ok(()), JournalPlace::remove)
     }
 
-    /// Sees to it that there is room for a file of this size.
-    pub(super) fn reserve(&self, size: u64) -> Result<(), SinkError> {
+    /// Sees to it that there is room for a file of this size. Tells whether it is in memory, where no write waits for a
+    /// disk.
+    pub(super) fn reserve(&self, size: u64) -> Result<bool, SinkError> {
         let path = self.part_path();
         let stat = self.stat()?;
         // The counts are in blocks of 512 bytes, whatever the file system's own are.
@@ -265,14 +271,15 @@ impl PartFile {
         {
             return Err(SinkError::DiskFull { path, needed: Some(needed - free), quota: false });
         }
-        if size < RESERVE_FROM_BYTES || is_in_memory(&self.file) {
-            return Ok(());
+        let is_in_memory = is_in_memory(&self.file);
+        if size >= RESERVE_FROM_BYTES && !is_in_memory {
+            reserve(&self.file, size).map_err(|errno| {
+                // What was got of it is given back.
+                let _ = self.cut(u64::try_from(stat.st_size).unwrap_or(0));
+                SinkError::at(&path, "reserve space", errno)
+            })?;
         }
-        reserve(&self.file, size).map_err(|errno| {
-            // What was got of it is given back.
-            let _ = self.cut(u64::try_from(stat.st_size).unwrap_or(0));
-            SinkError::at(&path, "reserve space", errno)
-        })
+        Ok(is_in_memory)
     }
 
     /// The last bytes before the first gap.

@@ -1,0 +1,49 @@
+//! Whether a file need not be pulled, because it is here. A worker asks before the first byte.
+
+use std::sync::Arc;
+
+use tracing::warn;
+
+use crate::fetch::engine::PullError;
+use crate::fetch::sink::{Digest, Folder, Reply, digest_of};
+use crate::fetch::source::Source;
+use crate::fetch::{Connection as _, Name, Version};
+
+use super::Want;
+
+/// A replica that is being read. It goes on while other members have their slots.
+pub(super) type Reading = Option<Reply<Digest>>;
+
+/// Whether the replica that is here is the file that is there: same size and time, as every mirror has it. Where a digest
+/// is known it decides, because times lie and disks forget.
+pub(super) async fn is_up_to_date(
+    folder: &Arc<Folder>,
+    name: &Name,
+    source: &mut Source,
+    want: &Want,
+    reading: &mut Reading,
+) -> Result<bool, PullError> {
+    if reading.is_none() {
+        let Some(replica) = folder.replica(name)? else { return Ok(false) };
+        let Version { size, modified_s, .. } = source.probe(&want.address).await?.version;
+        if size.is_some_and(|size| size != replica.size) {
+            return Ok(false);
+        }
+        let Some(expected) = &want.expected else {
+            return Ok(size.is_some() && modified_s == Some(replica.modified_s));
+        };
+        *reading = Some(digest_of(Arc::clone(folder), name.clone(), expected.algorithm()));
+    }
+    let Some(reply) = reading else { return Ok(false) };
+    let read = reply.await;
+    *reading = None;
+    // What is wrong or cannot be read is pulled anew, and takes its place once it is right.
+    match (read, &want.expected) {
+        (Ok(digest), Some(expected)) if digest == *expected => return Ok(true),
+        (Ok(digest), _) => {
+            warn!(file = %name, %digest, "the file that is here is not the one that is wanted");
+        }
+        (Err(error), _) => warn!(file = %name, %error, "the file that is here cannot be checked"),
+    }
+    Ok(false)
+}

@@ -1,0 +1,10 @@
+//! `cargo fuzz run --fuzz-dir tests/fuzz http_answer`: see tests/targets/answers.rs.
+
+#![no_main]
+
+#[path = "../../targets/cli.rs"]
+mod cli;
+#[path = "../../targets/mod.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::answers::http_answer(data));
