@@ -49,6 +49,16 @@ pub(super) fn clock(text: &[u8]) -> Option<(i8, i8, i8)> {
     (parts.next().is_none() && hour < 24 && minute < 60 && second <= 60).then_some((hour, minute, second))
 }
 
+/// `01-Jan-2024`, `2024-Jan-01` or `2024-01-01`, as index pages write it.
+pub(super) fn date(text: &[u8]) -> Option<(i16, i8, i8)> {
+    let mut parts = text.split(|byte| *byte == b'-');
+    let (first, middle, last) = (parts.next()?, parts.next()?, parts.next()?);
+    let (year, day) = if first.len() == 4 { (first, last) } else { (last, first) };
+    let small = |text| number(text).and_then(|value| i8::try_from(value).ok());
+    let year = i16::try_from(number(year).filter(|_| year.len() == 4)?).ok()?;
+    parts.next().is_none().then_some((year, month(middle).or_else(|| small(middle))?, small(day)?))
+}
+
 /// `Jan` is 1.
 pub(super) fn month(text: &[u8]) -> Option<i8> {
     const MONTHS: [&[u8]; 12] =

@@ -36,7 +36,7 @@ pub use commit::{Finish, Finished};
 pub use digest::{Algorithm, Digest, DigestError, Hasher};
 pub use disk::{Disk, Reply};
 pub use error::SinkError;
-pub use folder::{Folder, Replica};
+pub use folder::{Folder, Here, Replica};
 pub use journal::{Journal, JournalPlace};
 pub use part::{Opening, Part, Pending};
 pub use ranges::Ranges;
