@@ -3,12 +3,17 @@
 //! MD5 is here because sources publish it; it tells accidents, not attackers.
 
 use std::fmt;
+use std::io::{ErrorKind, Read as _};
 use std::str::FromStr;
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use md5::Md5;
 use sha2::digest::Digest as _;
 use sha2::{Sha256, Sha512};
+
+use super::error::SinkError;
+use super::folder::Folder;
+use crate::fetch::name::Name;
 
 /// Which function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -169,6 +174,22 @@ impl Hasher {
             State::Sha256(state) => Digest::Sha256(state.finalize().into()),
             State::Sha512(state) => Digest::Sha512(state.finalize().into()),
             State::Blake3(state) => Digest::Blake3(*state.finalize().as_bytes()),
+        }
+    }
+}
+
+/// What the bytes of a file add up to. Waits for the disk.
+pub fn digest_of(folder: &Folder, name: &Name, algorithm: Algorithm) -> Result<Digest, SinkError> {
+    let mut file = folder.read(name)?;
+    let path = || folder.path().join(name.as_str());
+    let mut hasher = Hasher::new(algorithm);
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(hasher.finish()),
+            Ok(read) => hasher.update(buffer.get(..read).unwrap_or_default()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(SinkError::from_io(&path(), "read the file", &error)),
         }
     }
 }

@@ -87,6 +87,12 @@ pub enum SinkError {
         /// The folder.
         path: PathBuf,
     },
+    /// A folder that must not be in the target is in it.
+    #[error("{}: is inside the mirrored folder; choose one outside of it", shown(.path))]
+    InsideTarget {
+        /// The folder.
+        path: PathBuf,
+    },
     /// Files are moved within one file system only.
     #[error("{}: is on another file system; choose a folder on the target's own", shown(.path))]
     OtherDisk {

@@ -4,7 +4,7 @@
 //! the target itself is the user's word and may be one. Names are [`Name`]s, one component each.
 
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -152,6 +152,15 @@ impl Folder {
         self.stat_of_file(name)?;
         self.open_file(name.as_str(), OFlags::RDONLY, Mode::empty())
             .map_err(|errno| SinkError::at(&self.path_of(name.as_str()), "read the file", errno))
+    }
+
+    /// The beginning of a file, up to so many bytes.
+    pub fn content(&self, name: &Name, most: u64) -> Result<Vec<u8>, SinkError> {
+        let mut content = Vec::new();
+        match self.read(name)?.take(most).read_to_end(&mut content) {
+            Ok(_) => Ok(content),
+            Err(error) => Err(SinkError::from_io(&self.path_of(name.as_str()), "read the file", &error)),
+        }
     }
 
     /// Removes a file, if it is one.

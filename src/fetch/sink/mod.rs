@@ -33,7 +33,7 @@ pub mod stdout;
 pub mod sums;
 
 pub use commit::{Finish, Finished};
-pub use digest::{Algorithm, Digest, DigestError, Hasher};
+pub use digest::{Algorithm, Digest, DigestError, Hasher, digest_of};
 pub use disk::{Disk, Reply};
 pub use error::SinkError;
 pub use folder::{Folder, Here, Replica};

@@ -12,7 +12,9 @@ use tracing::info;
 
 use crate::fetch::engine::{self, Outcome, Pull, PullError};
 use crate::fetch::plan::{self, Planner};
-use crate::fetch::sink::{Algorithm, Digest, Finish, Folder, JournalPlace, Opening, Part, Pipe};
+use crate::fetch::sink::{
+    Algorithm, Digest, Finish, Folder, JournalPlace, Opening, Part, Pipe, SinkError, digest_of,
+};
 use crate::fetch::source::Source;
 use crate::fetch::store::Stream;
 use crate::fetch::{Address, Connection as _, Fault, Name, Options, Refusal, Slot, Version};
@@ -20,7 +22,7 @@ use crate::jobs::backoff::Backoff;
 
 use super::report::{Event, Fate};
 use super::sums::SumsBeside;
-use super::{Common, Config, End, Feed, Next, Task, To, Want};
+use super::{Alike, Common, Config, End, Feed, Next, Task, To, Want};
 
 /// Files that wait for the disk while the next ones are pulled.
 const PENDING: usize = 256;
@@ -482,7 +484,7 @@ async fn prepare<F: Feed>(
         return Ok(Prepared::Place(Place::Stream(Box::new(stream))));
     };
     let folder = common.folder(root, below)?;
-    if want.ask_first && is_up_to_date(&folder, name, source, want).await? {
+    if want.ask_first && is_up_to_date(config.alike, &folder, name, source, want).await? {
         return Ok(Prepared::Fate(Fate::UpToDate));
     }
     let journal = JournalPlace::for_file(&config.state, &folder.path().join(name.as_str()));
@@ -531,16 +533,28 @@ impl Sources {
     }
 }
 
-/// Whether the replica that is here is the file that is there: same size and time, as every mirror has it.
+/// Whether the replica that is here is the file that is there.
 async fn is_up_to_date(
-    folder: &Folder,
+    alike: Alike,
+    folder: &Arc<Folder>,
     name: &Name,
     source: &mut Source,
     want: &Want,
 ) -> Result<bool, PullError> {
     let Some(replica) = folder.replica(name)? else { return Ok(false) };
+    if let (Alike::Digest, Some(expected)) = (alike, want.expected) {
+        return adds_up(Arc::clone(folder), name.clone(), expected).await;
+    }
     let Version { size, modified_s, .. } = source.probe(&want.address).await?.version;
-    Ok(size == Some(replica.size) && modified_s.is_some_and(|modified| modified == replica.modified_s))
+    let is_same_time = modified_s.is_some_and(|modified| modified == replica.modified_s);
+    Ok(size == Some(replica.size) && (is_same_time || alike == Alike::Size))
+}
+
+/// Whether the bytes that are here add up to this.
+async fn adds_up(folder: Arc<Folder>, name: Name, expected: Digest) -> Result<bool, PullError> {
+    let reading = move || digest_of(&folder, &name, expected.algorithm()).map(|digest| digest == expected);
+    let read = tokio::task::spawn_blocking(reading).await;
+    Ok(read.unwrap_or(Err(SinkError::Gone))?)
 }
 
 /// Sends a whole file on its way to the disk and to its name.
