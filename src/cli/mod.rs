@@ -5,6 +5,7 @@
 
 mod bars;
 mod circle;
+mod circles;
 mod doctor;
 mod exit;
 mod get;
@@ -12,6 +13,7 @@ mod homes;
 mod job;
 mod join;
 mod logging;
+mod mirror;
 mod progress;
 mod run;
 mod settings;
@@ -19,6 +21,7 @@ mod simulate;
 mod status;
 mod transfer;
 mod utc;
+mod verify;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -46,6 +49,8 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Get(Box<get::Args>),
+    Mirror(Box<mirror::Args>),
+    Verify(verify::Args),
     Circle(circle::Args),
     Join(join::Args),
     Run(run::Args),
@@ -71,6 +76,8 @@ fn run(cli: Cli) -> anyhow::Result<()> {
     let settings = Settings::load(cli.config.as_deref())?;
     match cli.command {
         Command::Get(args) => get::run(&args, settings.transfer),
+        Command::Mirror(args) => mirror::run(&args, settings.transfer),
+        Command::Verify(args) => verify::run(&args),
         Command::Circle(args) => circle::run(&args),
         Command::Join(args) => join::run(&args),
         Command::Run(args) => run::run(&args),

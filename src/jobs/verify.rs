@@ -117,7 +117,12 @@ enum Verdict {
 pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
 
 /// Verifies all that is known of a folder; `sums` also by the lists of checksums in it.
-pub fn verify(state: &Path, target: &Path, sums: bool, progress: Progress<'_>) -> Result<Report, VerifyError> {
+pub fn verify(
+    state: &Path,
+    target: &Path,
+    sums: bool,
+    progress: Progress<'_>,
+) -> Result<Report, VerifyError> {
     let root = Arc::new(Folder::open(target, false)?);
     let manifest = match Manifest::path_for(state, target).exists() {
         true => Some(Manifest::open(state, target)?),
@@ -128,7 +133,8 @@ pub fn verify(state: &Path, target: &Path, sums: bool, progress: Progress<'_>) -
     if let Some(manifest) = &manifest {
         by_manifest(&root, manifest, &mut report, progress)?;
     }
-    let is_known = |path: &str| matches!(&manifest, Some(manifest) if matches!(manifest.find(path), Ok(Some(_))));
+    let is_known =
+        |path: &str| matches!(&manifest, Some(manifest) if matches!(manifest.find(path), Ok(Some(_))));
     let mut lists = Lists { is_known: &is_known, sums, found: Vec::new(), progress };
     lists.look(&root, &mut Vec::new(), &mut report)?;
     Ok(report)
@@ -193,7 +199,10 @@ fn replica(root: &Arc<Folder>, path: &str, record: &Record) -> Verdict {
         return changed(format!("{size} bytes, but {} were pulled", record.size));
     }
     let Some(sha256) = record.sha256 else {
-        return Verdict::Not(Kind::Unknown, "it was here before the first mirror, and never pulled".to_owned());
+        return Verdict::Not(
+            Kind::Unknown,
+            "it was here before the first mirror, and never pulled".to_owned(),
+        );
     };
     match digest_of(&folder, &name, Algorithm::Sha256) {
         Ok(digest) if digest == Digest::Sha256(sha256) => Verdict::Ok(size),
@@ -226,13 +235,20 @@ struct Lists<'a> {
 }
 
 impl Lists<'_> {
-    fn look(&mut self, folder: &Arc<Folder>, below: &mut Vec<Name>, report: &mut Report) -> Result<(), SinkError> {
+    fn look(
+        &mut self,
+        folder: &Arc<Folder>,
+        below: &mut Vec<Name>,
+        report: &mut Report,
+    ) -> Result<(), SinkError> {
         let names = folder.names()?;
         let before = self.found.len();
         let mut singles = Vec::new();
         if self.sums {
             for name in &names {
-                if let (Some(algorithm), Ok(Some(_))) = (Sums::algorithm_of(name.as_str()), folder.replica(name)) {
+                if let (Some(algorithm), Ok(Some(_))) =
+                    (Sums::algorithm_of(name.as_str()), folder.replica(name))
+                {
                     let sums = Sums::parse(&folder.content(name, LARGEST as u64)?, Some(algorithm));
                     match name.as_str().rsplit_once('.').filter(|(_, end)| Algorithm::named(end).is_some()) {
                         Some((about, _)) => singles.push((about.to_owned(), sums)),
@@ -272,7 +288,13 @@ impl Lists<'_> {
         of_folders.chain(own.filter_map(|(_, sums)| sums.digest_of_only(name.as_str()))).collect()
     }
 
-    fn check(&self, folder: &Arc<Folder>, below: &[Name], files: Vec<(Name, Vec<Digest>)>, report: &mut Report) {
+    fn check(
+        &self,
+        folder: &Arc<Folder>,
+        below: &[Name],
+        files: Vec<(Name, Vec<Digest>)>,
+        report: &mut Report,
+    ) {
         let verdicts: Vec<Option<Verdict>> = files
             .par_iter()
             .map(|(name, digests)| {
@@ -288,9 +310,8 @@ impl Lists<'_> {
             let is_known = (self.is_known)(&path);
             match verdict {
                 // It has been counted by the manifest already.
-                Some(Verdict::Ok(_)) if is_known => {}
+                Some(Verdict::Ok(_)) | None if is_known => {}
                 Some(verdict) => report.add(path, verdict),
-                None if is_known => {}
                 None if self.sums && Sums::algorithm_of(name.as_str()).is_some() => {}
                 None => {
                     let why = "nothing is known of it".to_owned();
@@ -307,7 +328,9 @@ fn by_lists(folder: &Folder, name: &Name, digests: &[Digest]) -> Option<Verdict>
     for expected in digests {
         verdict = Some(match digest_of(folder, name, expected.algorithm()) {
             Ok(digest) if digest == *expected => Verdict::Ok(size),
-            Ok(digest) => return Some(Verdict::Not(Kind::Changed, format!("{digest}, but a list says {expected}"))),
+            Ok(digest) => {
+                return Some(Verdict::Not(Kind::Changed, format!("{digest}, but a list says {expected}")));
+            }
             Err(error) => return Some(Verdict::Not(Kind::Changed, error.to_string())),
         });
     }

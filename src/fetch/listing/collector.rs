@@ -161,9 +161,7 @@ fn entry(kept: Kept, offset_s: Option<i64>) -> Option<Entry> {
     let (modified_s, coarse_s) = match kept.when {
         When::Unknown => (None, None),
         When::Utc(time_s) => (Some(time_s), None),
-        When::Somewhere(time_s) => {
-            (offset_s.and_then(|offset_s| time_s.checked_add(offset_s)), Some(time_s))
-        }
+        When::Somewhere(time_s) => (offset_s.and_then(|offset_s| time_s.checked_add(offset_s)), Some(time_s)),
         When::Roughly(time_s) => (None, Some(time_s)),
     };
     Some(Entry { name: kept.name, kind, size: kept.size, modified_s, coarse_s })

@@ -27,7 +27,9 @@ pub enum Refusal {
     #[error("nothing is removed: the source's folder is empty")]
     Empty,
     /// Much of what was there is not.
-    #[error("nothing is removed: of {before} files at the source {now} are left; if that is right, say so with --max-delete")]
+    #[error(
+        "nothing is removed: of {before} files at the source {now} are left; if that is right, say so with --max-delete"
+    )]
     Shrunk {
         /// How many are remembered.
         before: u64,
@@ -35,7 +37,9 @@ pub enum Refusal {
         now: u64,
     },
     /// More than the user allows.
-    #[error("nothing is removed: {doomed} of the {here} files here are not at the source, more than --max-delete {max} allows")]
+    #[error(
+        "nothing is removed: {doomed} of the {here} files here are not at the source, more than --max-delete {max} allows"
+    )]
     TooMany {
         /// How many would go.
         doomed: u64,
@@ -186,7 +190,11 @@ impl Surveyor<'_> {
 impl Survey {
     /// Removes what is doomed, or moves it away, and then the folders that are empty by it. Gives what is gone; an error
     /// ends it, and what went before stays gone.
-    pub fn remove(&self, target: &Arc<Folder>, backup: Option<&Path>) -> (Vec<String>, Result<(), SinkError>) {
+    pub fn remove(
+        &self,
+        target: &Arc<Folder>,
+        backup: Option<&Path>,
+    ) -> (Vec<String>, Result<(), SinkError>) {
         let mut gone = Vec::new();
         let mut remove = || -> Result<(), SinkError> {
             let backup = match backup {

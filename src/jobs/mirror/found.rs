@@ -1,6 +1,6 @@
 //! What a walk through the source's tree found: numbers, troubles, a plan, and which names there are.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
@@ -152,7 +152,7 @@ impl Found {
 
 /// Which paths there are, by their hashes.
 #[derive(Clone, Debug, Default)]
-pub struct Seen(HashSet<[u8; 16]>);
+pub struct Seen(BTreeSet<[u8; 16]>);
 
 impl Seen {
     /// There is this file, or folder.
@@ -184,4 +184,3 @@ pub fn path_of(below: &[Name], name: &str) -> String {
     path.push_str(name);
     path
 }
-

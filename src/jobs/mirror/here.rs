@@ -110,7 +110,11 @@ impl Recorder {
     }
 }
 
-fn record_all(manifest: &Manifest, target: &std::path::Path, inbox: &Receiver<Note>) -> Result<(), ManifestError> {
+fn record_all(
+    manifest: &Manifest,
+    target: &std::path::Path,
+    inbox: &Receiver<Note>,
+) -> Result<(), ManifestError> {
     let root = Folder::open(target, false).ok().map(Arc::new);
     let mut opened = Opened::default();
     let mut batch: Vec<(String, Record)> = Vec::new();
@@ -175,7 +179,10 @@ mod tests {
     fn what_is_confirmed_keeps_its_digest_only_if_it_is_as_we_left_it() {
         let replica = Replica { size: 5, modified_s: 1_000 };
         let new = record(&note(true, Some(960)), replica, None);
-        assert_eq!((new.size, new.sha256, new.pulled_s, new.replica_s), (5, Some([1; 32]), 2_000, Some(1_000)));
+        assert_eq!(
+            (new.size, new.sha256, new.pulled_s, new.replica_s),
+            (5, Some([1; 32]), 2_000, Some(1_000))
+        );
         assert_eq!(new.listed, Some(Listed { coarse_s: 960, seen_s: 2_000 }));
         let before = Record { pulled_s: 1_500, ..new };
         let kept = record(&note(false, None), replica, Some(before.clone()));

@@ -96,11 +96,8 @@ async fn open(spec: &Arc<Spec>, config: &Config) -> Result<Place, MirrorError> {
         }
         let target = Folder::open_tree_target(&spec.target, !spec.dry_run)?;
         let is_new = !Manifest::path_for(&state, &spec.target).exists();
-        let manifest = if spec.dry_run && is_new {
-            None
-        } else {
-            Some(Arc::new(Manifest::open(&state, &spec.target)?))
-        };
+        let manifest =
+            if spec.dry_run && is_new { None } else { Some(Arc::new(Manifest::open(&state, &spec.target)?)) };
         Ok(Place { target: Some(Arc::new(target)), manifest })
     })
     .await?

@@ -143,6 +143,9 @@ impl<R: Replicas> Walk<R> {
 
     /// The next folder to be listed.
     fn visit(&mut self) -> Option<(usize, Address)> {
+        if self.is_full {
+            return None;
+        }
         let Visit { parent, name } = self.pending.pop()?;
         let place = match name {
             None => parent,
@@ -197,9 +200,7 @@ impl<R: Replicas> Walk<R> {
     fn is_meant(&mut self, place: &Place, entry: &Entry, at: Moment) -> bool {
         let path = path_of(&place.below, entry.name.as_str());
         let is_meant = match entry.kind {
-            EntryKind::File => {
-                self.spec.filter.allows_file(&path, entry.size, entry.modified_s, at.wall_s)
-            }
+            EntryKind::File => self.spec.filter.allows_file(&path, entry.size, entry.modified_s, at.wall_s),
             EntryKind::Folder => self.spec.filter.allows_folder(&path),
         };
         if !is_meant {
@@ -389,29 +390,24 @@ fn is_settled(record: &Record, coarse_s: i64) -> bool {
 
 impl<R: Replicas> Feed for Walk<R> {
     fn next(&mut self, at: Moment) -> Next {
-        loop {
-            if let Some((place, mut files)) = self.current.take() {
-                while let Some(entry) = files.pop_front() {
-                    if self.is_full {
-                        self.found.counts.left += 1 + files.len() as u64;
-                        break;
-                    }
-                    if let Some((id, want)) = self.consider(&place, entry, at) {
-                        self.current = Some((place, files));
-                        return Next::Task(id, Task::Pull(want));
-                    }
+        if let Some((place, mut files)) = self.current.take() {
+            while let Some(entry) = files.pop_front() {
+                if self.is_full {
+                    self.found.counts.left += 1 + files.len() as u64;
+                    break;
+                }
+                if let Some((id, want)) = self.consider(&place, entry, at) {
+                    self.current = Some((place, files));
+                    return Next::Task(id, Task::Pull(want));
                 }
             }
-            if self.listing.is_some() {
-                return Next::Wait(None);
-            }
-            if self.is_full {
-                return Next::Done;
-            }
-            match self.visit() {
-                Some((id, address)) => return Next::Task(id, Task::List(address)),
-                None => return Next::Done,
-            }
+        }
+        if self.listing.is_some() {
+            return Next::Wait(None);
+        }
+        match self.visit() {
+            Some((id, address)) => Next::Task(id, Task::List(address)),
+            None => Next::Done,
         }
     }
 

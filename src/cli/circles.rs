@@ -1,16 +1,15 @@
-//! Whether a `get` pulls in a circle's slots, and where those come from.
+//! Whether a command pulls in a circle's slots, and where those come from.
 
 use stroll::fetch::Address;
 use stroll::jobs::Slots;
-use stroll::jobs::pull::Want;
 use stroll::peer::{Client, ControlError, Member, Options, PeerError};
 use stroll::trust::Home;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::Args;
-use crate::cli::bars::Bars;
-use crate::cli::homes::load_address;
+use super::bars::Bars;
+use super::homes::load_address;
+use super::job::JobArgs;
 
 /// Where slots come from while this lasts.
 pub(super) struct Circle {
@@ -26,6 +25,11 @@ struct OwnMember {
 }
 
 impl Circle {
+    /// Nobody to wait for.
+    pub(super) fn none() -> Self {
+        Self { slots: Slots::eternal(), member: None }
+    }
+
     pub(super) fn slots(&mut self) -> &mut Slots {
         &mut self.slots
     }
@@ -42,16 +46,16 @@ impl Circle {
     }
 }
 
-/// Finds the circle for these files: the one that was named, or the one whose source has them all.
-pub(super) async fn enter(args: &Args, wants: &[Want], bars: &Bars) -> anyhow::Result<Circle> {
-    let found = if args.job.solo || args.dry_run {
+/// Finds the circle for what is pulled: the one that was named, or the one whose source has it all.
+pub(super) async fn enter(job: &JobArgs, wanted: &[Address], bars: &Bars) -> anyhow::Result<Circle> {
+    let found = if job.solo {
         None
-    } else if args.job.home.circle.is_some() {
-        Some(args.job.home.open()?)
+    } else if job.home.circle.is_some() {
+        Some(job.home.open()?)
     } else {
-        find(args, wants)?
+        find(job, wanted)?
     };
-    let Some((name, home)) = found else { return Ok(Circle { slots: Slots::eternal(), member: None }) };
+    let Some((name, home)) = found else { return Ok(Circle::none()) };
     bars.say(&format!("in the slots of circle {name}"));
     match Client::new(home.path()).borrow().await {
         Ok(slots) => Ok(Circle { slots, member: None }),
@@ -60,12 +64,12 @@ pub(super) async fn enter(args: &Args, wants: &[Want], bars: &Bars) -> anyhow::R
     }
 }
 
-fn find(args: &Args, wants: &[Want]) -> anyhow::Result<Option<(String, Home)>> {
-    for name in args.job.home.root.circles()? {
-        let Ok((name, home)) = args.job.home.root.open(Some(&name)) else { continue };
+fn find(job: &JobArgs, wanted: &[Address]) -> anyhow::Result<Option<(String, Home)>> {
+    for name in job.home.root.circles()? {
+        let Ok((name, home)) = job.home.root.open(Some(&name)) else { continue };
         let Ok(credentials) = home.load_credentials() else { continue };
         let Ok((source, _)) = Address::parse(&credentials.roll.charter().source) else { continue };
-        if wants.iter().all(|want| source.contains(&want.address)) {
+        if wanted.iter().all(|address| source.contains(address)) {
             return Ok(Some((name, home)));
         }
     }
@@ -76,7 +80,7 @@ fn find(args: &Args, wants: &[Want]) -> anyhow::Result<Option<(String, Home)>> {
 async fn start(home: Home) -> anyhow::Result<Circle> {
     let listen = home.load_credentials()?.listen;
     let address = load_address(&home, listen)?;
-    let found = crate::cli::run::is_founder_alone(&home)?;
+    let found = super::run::is_founder_alone(&home)?;
     let member = Member::start(home, Options { address, found, ..Options::default() }).await?;
     let slots = member.lending().borrow().await?;
     let (stop, stopped) = oneshot::channel::<()>();
