@@ -547,7 +547,9 @@ async fn is_up_to_date(
     }
     let Version { size, modified_s, .. } = source.probe(&want.address).await?.version;
     let is_same_time = modified_s.is_some_and(|modified| modified == replica.modified_s);
-    Ok(size == Some(replica.size) && (is_same_time || alike == Alike::Size))
+    // Apache does not say how long an empty file is.
+    let is_same_size = size.map_or(replica.size == 0 && is_same_time, |size| size == replica.size);
+    Ok(is_same_size && (is_same_time || alike == Alike::Size))
 }
 
 /// Whether the bytes that are here add up to this.
