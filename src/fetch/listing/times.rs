@@ -85,6 +85,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn dates_of_index_pages_are_read_in_every_style() {
+        for text in ["01-Feb-2024", "2024-Feb-01", "2024-02-01"] {
+            assert_eq!(date(text.as_bytes()), Some((2024, 2, 1)), "{text}");
+        }
+        for nonsense in ["", "-", "Feb-2024", "2024-02", "1-2-3", "2024-02-01-03", "x-Feb-2024"] {
+            assert_eq!(date(nonsense.as_bytes()), None, "{nonsense}");
+        }
+    }
+
+    #[test]
     fn stamps_are_read_as_utc_and_nonsense_is_not_read() {
         assert_eq!(stamp(b"19700101000001"), Some(1));
         assert_eq!(stamp(b"20240229120000.123"), Some(1_709_208_000));

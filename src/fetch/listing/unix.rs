@@ -164,7 +164,7 @@ mod tests {
             ),
             (
                 "-rw-r--r--    1 0          0                 123 Mar  1  2021 x",
-                entry("x", Kind::File, 123, When::Unknown),
+                entry("x", Kind::File, 123, When::Roughly(stamp(b"20210301000000").expect("a time"))),
             ),
             (
                 "drwxr-xr-x+  2 me domain users 4096 Mar  1 12:34 sub",
