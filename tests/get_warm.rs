@@ -19,7 +19,7 @@ use stroll::fetch::limit::Limiter;
 use stroll::fetch::{Address, Name, Options, Slot, tls};
 use stroll::jobs::backoff::Patience;
 use stroll::jobs::get::get;
-use stroll::jobs::pull::{Config, Fate, To, Totals, Want};
+use stroll::jobs::pull::{Alike, Config, Fate, To, Totals, Want};
 use stroll::jobs::slots::{Giver, Slots, Turn};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -39,6 +39,7 @@ struct Job {
 fn start(folder: &Path, source: &Counting, idle_grace: Duration) -> Job {
     let tls = tls::client_config(None).unwrap_or_else(|_| no_trust());
     let config = Config {
+        alike: Alike::default(),
         options: Arc::new(Options::new(tls)),
         connections: 1,
         patience: Patience::default(),

@@ -27,8 +27,11 @@ pub(super) struct Bars {
 struct State {
     total: ProgressBar,
     files: BTreeMap<usize, File>,
-    wanted: usize,
+    /// How many files there are, if that is known before they are done.
+    wanted: Option<usize>,
     done: usize,
+    /// Folders that were listed.
+    folders: usize,
     bytes: u64,
     began: Instant,
     next_line: Instant,
@@ -45,7 +48,7 @@ struct File {
 }
 
 impl Bars {
-    pub(super) fn new(show: Show, wanted: usize) -> Self {
+    pub(super) fn new(show: Show, wanted: Option<usize>) -> Self {
         let target = match show {
             Show::Bar => ProgressDrawTarget::stderr(),
             Show::Line | Show::Json | Show::Nothing => ProgressDrawTarget::hidden(),
@@ -61,6 +64,7 @@ impl Bars {
             files: BTreeMap::new(),
             wanted,
             done: 0,
+            folders: 0,
             bytes: 0,
             began: now(),
             next_line: now() + LINE_EVERY,
@@ -142,7 +146,7 @@ impl Bars {
     /// Says what is wrong with one of several files, however quiet we are; of a single one the end will tell.
     fn complain(&self, line: &str) {
         match self.show {
-            _ if self.state().wanted == 1 => {}
+            _ if self.state().wanted == Some(1) => {}
             Show::Nothing => eprintln!("{line}"),
             Show::Bar | Show::Line | Show::Json => self.say(line),
         }
@@ -181,7 +185,12 @@ impl Watch for Bars {
                 None => "waits for the token".into(),
             }),
             Event::SlotBegan => self.state().doing(String::new()),
-            Event::Listed { .. } | Event::SlotEnded { .. } | Event::Idle { .. } => {}
+            Event::Listed { .. } => {
+                let mut state = self.state();
+                state.folders += 1;
+                state.tell();
+            }
+            Event::SlotEnded { .. } | Event::Idle { .. } => {}
             Event::Pausing { wait, fault } => {
                 self.say(&format!("{fault}; trying again in {}", about(wait)));
                 self.state().doing(format!("leaves the source alone for {}", about(wait)));
@@ -226,7 +235,11 @@ impl State {
     }
 
     fn headline(&self) -> String {
-        let files = format!("{} of {} files", self.done, self.wanted);
+        let files = match self.wanted {
+            Some(wanted) => format!("{} of {wanted} files", self.done),
+            None if self.folders > 0 => format!("{} files, {} folders", self.done, self.folders),
+            None => format!("{} files", self.done),
+        };
         if self.doing.is_empty() { files } else { format!("{files}, {}", self.doing) }
     }
 

@@ -24,10 +24,16 @@ pub(super) enum Code {
     SomeFailed = 6,
     /// The source will not give it, however often it is asked.
     Fatal = 7,
+    /// As much as `--max-transfer` allows.
+    Quota = 8,
+    /// Nothing to do, where that was asked for.
+    Nothing = 9,
     /// Out of time.
     Deadline = 10,
     /// The bytes are not the right ones.
     Integrity = 11,
+    /// More would be removed than is allowed.
+    MaxDelete = 12,
     /// No token, or nobody of the circle answers.
     Unreachable = 13,
     /// No room on the disk.
@@ -50,9 +56,12 @@ pub(super) enum NotFound {
     /// A file.
     #[error("{0}: no such file")]
     File(String),
-    /// A folder.
+    /// A folder that cannot be made either.
     #[error("{0}: no such folder, and it cannot be made")]
     Folder(String),
+    /// A folder that is not made.
+    #[error("{0}: no such folder")]
+    NoFolder(String),
 }
 
 /// Nobody of the circle answers: the message says what to look at.
@@ -97,7 +106,7 @@ fn classify(error: &anyhow::Error) -> Code {
         }
         match cause.downcast_ref() {
             Some(NotFound::File(_)) => return Code::FileNotFound,
-            Some(NotFound::Folder(_)) => return Code::FolderNotFound,
+            Some(NotFound::Folder(_) | NotFound::NoFolder(_)) => return Code::FolderNotFound,
             None => {}
         }
         if cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::StorageFull) {

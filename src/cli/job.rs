@@ -10,7 +10,7 @@ use serde::Deserialize;
 use stroll::base::units::parse_duration;
 use stroll::driver::random_bytes;
 use stroll::fetch::Logins;
-use stroll::jobs::pull::Config;
+use stroll::jobs::pull::{Alike, Config};
 
 use super::exit::UsageError;
 use super::homes::HomeArgs;
@@ -103,6 +103,7 @@ pub(super) fn config(transfer: &Transfer, logins: Logins, state: PathBuf) -> any
         idle_grace: transfer.idle_grace(),
         state,
         dry_run: false,
+        alike: Alike::default(),
         seed: u64::from_be_bytes(random_bytes()?),
     })
 }

@@ -15,6 +15,7 @@ mod homes;
 mod job;
 mod join;
 mod logging;
+mod mirror;
 mod progress;
 mod run;
 mod settings;
@@ -22,6 +23,7 @@ mod simulate;
 mod status;
 mod transfer;
 mod utc;
+mod verify;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -50,6 +52,8 @@ struct Cli {
 enum Command {
     Get(Box<get::Args>),
     Exec(exec::Args),
+    Mirror(Box<mirror::Args>),
+    Verify(verify::Args),
     Circle(circle::Args),
     Join(join::Args),
     Run(run::Args),
@@ -76,6 +80,8 @@ fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Get(args) => get::run(&args, settings.transfer),
         Command::Exec(args) => exec::run(&args),
+        Command::Mirror(args) => mirror::run(&args, settings.transfer),
+        Command::Verify(args) => verify::run(&args),
         Command::Circle(args) => circle::run(&args),
         Command::Join(args) => join::run(&args),
         Command::Run(args) => run::run(&args),

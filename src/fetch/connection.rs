@@ -73,6 +73,16 @@ pub struct Entry {
     pub size: Option<u64>,
     /// When it was last changed, in seconds since 1970, if the listing says so with a zone.
     pub modified_s: Option<i64>,
+    /// The same as the listing writes it, where that is no exact time: without its zone, to the minute or to the day. Good for
+    /// nothing but to see whether it is another one than the last time.
+    pub coarse_s: Option<i64>,
+}
+
+impl Entry {
+    /// When it was last changed, if the listing says so to the second.
+    pub fn exact_s(&self) -> Option<i64> {
+        self.modified_s.filter(|_| self.coarse_s.is_none())
+    }
 }
 
 /// A folder, as the source tells it.

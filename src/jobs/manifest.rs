@@ -35,6 +35,21 @@ pub struct Record {
     pub delivered: bool,
     /// Whether the replica was removed here on purpose (`--keep`): it is not to be pulled again.
     pub flushed: bool,
+    /// The time that we gave the replica: with another one it is not as we left it.
+    #[serde(default)]
+    pub replica_s: Option<i64>,
+    /// What the source's listing said when this was known to be the same file, where that is no exact time.
+    #[serde(default)]
+    pub listed: Option<Listed>,
+}
+
+/// A time that a listing writes without its zone, or not to the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// As it was written.
+    pub coarse_s: i64,
+    /// When that was, in seconds since 1970.
+    pub seen_s: i64,
 }
 
 /// What goes wrong with a manifest.

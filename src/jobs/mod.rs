@@ -8,6 +8,8 @@
 //! | [`backoff`] | how long to wait before the next try |
 //! | [`pull`] | the loop behind every job that pulls: what a feed wants, in slots |
 //! | [`get`] | pulls single files |
+//! | [`mirror`] | pulls what is new in a tree, and removes what is gone |
+//! | [`verify`] | reads replicas again: are they what was pulled? |
 //! | [`manifest`] | what is remembered of a tree of replicas |
 //! | [`board`] | what the jobs are doing, for all to see |
 //! | [`schedule`] | when a job runs again |
@@ -25,10 +27,12 @@ pub mod get;
 pub mod group;
 pub mod hook;
 pub mod manifest;
+pub mod mirror;
 pub mod pull;
 pub mod schedule;
 pub mod slots;
 pub mod template;
+pub mod verify;
 
 pub use backoff::{Backoff, Patience};
 pub use board::{Board, JobReport, Line, State};

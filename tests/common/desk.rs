@@ -1,4 +1,4 @@
-//! A folder from which `stroll get` is run, with a home of its own: what it writes, says and answers.
+//! A folder from which `stroll` is run, with a home of its own: what it writes, says and answers.
 
 #![allow(dead_code, reason = "each test file needs its own part of this")]
 
@@ -70,9 +70,16 @@ impl Desk {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.stroll(&["get"]);
+        command.args(args);
+        command
+    }
+
+    /// Any command.
+    pub(crate) fn stroll(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_stroll"));
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("HOME", self.home());
-        command.current_dir(self.path("")).arg("get").args(args).stdin(Stdio::null());
+        command.current_dir(self.path("")).args(args).stdin(Stdio::null());
         command
     }
 

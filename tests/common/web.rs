@@ -121,7 +121,8 @@ impl Web {
 
     /// Writes a file that was last changed so many seconds ago. Never over an old one in place: servers map files.
     pub(crate) fn put(&self, path: &str, bytes: &[u8], age_s: u64) {
-        let place = self.folder.path().join("www").join(path);
+        let place = self.root().join(path);
+        fs::create_dir_all(place.parent().expect("it is in a folder")).expect("a folder");
         let new = self.folder.path().join("new");
         fs::write(&new, bytes).expect("written");
         fs::set_permissions(&new, fs::Permissions::from_mode(0o644)).expect("readable");
@@ -149,6 +150,11 @@ impl Web {
         let place = self.folder.path().join("www").join(path);
         fs::create_dir_all(&place).expect("a folder");
         fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).expect("may be entered");
+    }
+
+    /// The folder that it serves.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.folder.path().join("www")
     }
 
     pub(crate) fn remove(&self, path: &str) {
@@ -227,6 +233,7 @@ fn nginx(folder: &Path, port: u16, tls_port: u16) -> String {
          location /private/ {{ auth_basic here; auth_basic_user_file {at}/passwords; }}
          location /limited/ {{ limit_conn one 1; limit_conn_status 429; limit_rate 64k; add_header Retry-After 7 always; }}
          location /json/ {{ autoindex_format json; }}
+         location /all-json/ {{ alias {at}/www/; autoindex_format json; }}
          location /busy/ {{ return 503; }}"
     );
     // There are machines without.

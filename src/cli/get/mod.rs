@@ -1,7 +1,7 @@
 //! `stroll get`: pull files, alone or in a circle's slots.
 
 mod output;
-mod summary;
+pub(super) mod summary;
 
 use std::path::PathBuf;
 
@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args, settings: Transfer) -> anyhow::Result<()> {
     let sha256 = args.job.json && !args.dry_run;
     let config = Config { dry_run: args.dry_run, ..args.job.config(&transfer, logins, sha256)? };
     let show = args.job.progress.resolve(args.job.log.is_quiet());
-    let bars = Bars::new(show, wants.len());
+    let bars = Bars::new(show, Some(wants.len()));
     logging::start_through(&args.job.log, bars.bars().clone())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(pull(args, wants, &config, timetable, &bars))

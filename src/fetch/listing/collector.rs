@@ -26,6 +26,8 @@ pub enum When {
     Utc(i64),
     /// The same on the source's clock, to the minute, in a zone that is not said.
     Somewhere(i64),
+    /// A day, or a time of which nobody can ask the zone.
+    Roughly(i64),
 }
 
 /// One thing that a listing names.
@@ -156,12 +158,13 @@ fn entry(kept: Kept, offset_s: Option<i64>) -> Option<Entry> {
         Kind::Folder => EntryKind::Folder,
         Kind::Other => return None,
     };
-    let modified_s = match kept.when {
-        When::Unknown => None,
-        When::Utc(time_s) => Some(time_s),
-        When::Somewhere(time_s) => offset_s.and_then(|offset_s| time_s.checked_add(offset_s)),
+    let (modified_s, coarse_s) = match kept.when {
+        When::Unknown => (None, None),
+        When::Utc(time_s) => (Some(time_s), None),
+        When::Somewhere(time_s) => (offset_s.and_then(|offset_s| time_s.checked_add(offset_s)), Some(time_s)),
+        When::Roughly(time_s) => (None, Some(time_s)),
     };
-    Some(Entry { name: kept.name, kind, size: kept.size, modified_s })
+    Some(Entry { name: kept.name, kind, size: kept.size, modified_s, coarse_s })
 }
 
 #[cfg(test)]

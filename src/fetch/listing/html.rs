@@ -2,14 +2,15 @@
 //!
 //! Only links count, and of those only the ones that lead to a direct child of the folder. What a link leads to is the
 //! name; the text that people see is often cut. Behind the link, up to the next one, may stand a date and a size. The
-//! date has no zone, so it is not used; the size is, where it is written to the byte: digits and nothing else.
+//! date has no zone, so it only tells whether it is another one than before; the size is used where it is written to the byte:
+//! digits and nothing else.
 
 use html5gum::{Token, Tokenizer};
 use url::Url;
 
 use super::super::Listing;
 use super::super::address::percent_decode;
-use super::times::{clock, size};
+use super::times::{clock, date, seconds, size};
 use super::{Collector, Found, Kind, When};
 
 /// More text behind a link than this says nothing about it.
@@ -92,7 +93,8 @@ impl Reader<'_> {
 
     fn settle(&mut self) {
         if let Some(Child { name, kind, tail }) = self.child.take() {
-            self.collector.add(&Found { name: &name, kind, size: exact_size(&tail), when: When::Unknown });
+            let (when, size) = date_and_size(&tail);
+            self.collector.add(&Found { name: &name, kind, size, when });
         }
     }
 }
@@ -117,11 +119,18 @@ fn child(folder: &Url, href: &str) -> Option<Child> {
     Some(Child { name, kind, tail: String::new() })
 }
 
-/// The size behind a date, if it is all digits.
-fn exact_size(tail: &str) -> Option<u64> {
-    let mut words = tail.split_whitespace().skip_while(|word| clock(word.as_bytes()).is_none());
-    words.next()?;
-    size(words.next()?.as_bytes())
+/// The date, and the size behind it if that is all digits.
+fn date_and_size(tail: &str) -> (When, Option<u64>) {
+    let mut words = tail.split_whitespace();
+    let mut day = None;
+    while let Some(word) = words.next() {
+        if let Some(time) = clock(word.as_bytes()) {
+            let when = day.and_then(|day| seconds(day, time)).map_or(When::Unknown, When::Roughly);
+            return (when, words.next().and_then(|word| size(word.as_bytes())));
+        }
+        day = date(word.as_bytes());
+    }
+    (When::Unknown, None)
 }
 
 #[cfg(test)]

@@ -88,14 +88,16 @@ fn is_huge(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(u8::is_ascii_digit)
 }
 
-/// `Jan 31 12:34` or `Jan 31 2024`. Without a time of day it says too little.
+/// `Jan 31 12:34` or `Jan 31 2024`. Without a time of day it says little.
 fn named_month(month_name: &[u8], day: &[u8], rest: &[u8], now_s: i64) -> Option<When> {
     let month = month(month_name)?;
     let day = i8::try_from(number(day)?).ok().filter(|day| (1..=31).contains(day))?;
     if let Some(time) = clock(rest) {
         return Some(recent((month, day), time, now_s).map_or(When::Unknown, When::Somewhere));
     }
-    number(rest).filter(|year| (1_900..10_000).contains(year)).map(|_| When::Unknown)
+    let year = number(rest).filter(|year| (1_900..10_000).contains(year))?;
+    let midnight = i16::try_from(year).ok().and_then(|year| seconds((year, month, day), (0, 0, 0)));
+    Some(midnight.map_or(When::Unknown, When::Roughly))
 }
 
 /// `2024-01-31 12:34`, perhaps with seconds, a fraction and a zone; also how many words that is.
@@ -162,7 +164,7 @@ mod tests {
             ),
             (
                 "-rw-r--r--    1 0          0                 123 Mar  1  2021 x",
-                entry("x", Kind::File, 123, When::Unknown),
+                entry("x", Kind::File, 123, When::Roughly(stamp(b"20210301000000").expect("a time"))),
             ),
             (
                 "drwxr-xr-x+  2 me domain users 4096 Mar  1 12:34 sub",

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::thread;
 
 use rustix::fs::{FileType, Mode, OFlags};
-use tokio::sync::oneshot;
 
 use super::digest::{Algorithm, Digest, Hasher};
 use super::disk::Reply;
@@ -18,12 +17,17 @@ use crate::fetch::name::Name;
 /// How much is read at a time; all the memory that it takes.
 const READ_BYTES: usize = 256 << 10;
 
+/// What the bytes of a file add up to. Waits for the disk.
+pub fn digest_of(folder: &Folder, name: &Name, algorithm: Algorithm) -> Result<Digest, SinkError> {
+    read(folder, name, algorithm, || true)
+}
+
 /// Begins to read the file of that name, on a thread of its own: what is pulled meanwhile does not wait for it. Whoever
 /// drops the reply ends it.
-pub fn digest_of(folder: Arc<Folder>, name: Name, algorithm: Algorithm) -> Reply<Digest> {
+pub fn begin_digest(folder: Arc<Folder>, name: Name, algorithm: Algorithm) -> Reply<Digest> {
     let (answer, reply) = Reply::channel();
     let work = move || {
-        let digest = read(&folder, &name, algorithm, &answer);
+        let digest = read(&folder, &name, algorithm, || !answer.is_closed());
         // Nobody need wait for it.
         let _ = answer.send(digest);
     };
@@ -36,13 +40,13 @@ fn read(
     folder: &Folder,
     name: &Name,
     algorithm: Algorithm,
-    answer: &oneshot::Sender<Result<Digest, SinkError>>,
+    is_wanted: impl Fn() -> bool,
 ) -> Result<Digest, SinkError> {
     let path = folder.path_of(name.as_str());
     let failed = |error: &std::io::Error| SinkError::from_io(&path, "read", error);
     let mut file = open(folder, name)?;
     let (mut buffer, mut hasher) = (vec![0; READ_BYTES], Hasher::new(algorithm));
-    while !answer.is_closed() {
+    while is_wanted() {
         match file.read(&mut buffer) {
             Ok(0) => return Ok(hasher.finish()),
             Ok(len) => hasher.update(buffer.get(..len).unwrap_or_default()),
@@ -88,7 +92,7 @@ mod tests {
         for algorithm in [Algorithm::Md5, Algorithm::Sha256, Algorithm::Sha512, Algorithm::Blake3] {
             let mut hasher = Hasher::new(algorithm);
             hasher.update(&bytes);
-            let read = digest_of(Arc::clone(&folder), name("f"), algorithm).await;
+            let read = begin_digest(Arc::clone(&folder), name("f"), algorithm).await;
             assert_eq!(read.expect("read"), hasher.finish());
         }
     }
@@ -99,7 +103,7 @@ mod tests {
         std::fs::create_dir(kept.path().join("folder")).expect("made");
         std::os::unix::fs::symlink("f", kept.path().join("link")).expect("made");
         for absent in ["folder", "link", "nothing"] {
-            let read = digest_of(Arc::clone(&folder), name(absent), Algorithm::Md5).await;
+            let read = begin_digest(Arc::clone(&folder), name(absent), Algorithm::Md5).await;
             assert!(read.is_err(), "{absent}: {read:?}");
         }
     }
@@ -107,11 +111,9 @@ mod tests {
     #[tokio::test]
     async fn a_reader_that_nobody_waits_for_ends() {
         let (kept, folder) = place(b"x");
-        let (answer, reply) = Reply::channel();
-        drop(reply);
         std::fs::File::create(kept.path().join("f")).and_then(|file| file.set_len(1 << 40)).expect("sparse");
         // Reading it all would take an hour.
-        let read = read(&folder, &name("f"), Algorithm::Sha256, &answer);
+        let read = read(&folder, &name("f"), Algorithm::Sha256, || false);
         assert!(matches!(read, Err(SinkError::Gone)), "{read:?}");
     }
 }

@@ -87,6 +87,18 @@ pub enum SinkError {
         /// The folder.
         path: PathBuf,
     },
+    /// A folder that must not be in the target is in it.
+    #[error("{}: is inside the mirrored folder; choose one outside of it", shown(.path))]
+    InsideTarget {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Files are moved within one file system only.
+    #[error("{}: is on another file system; choose a folder on the target's own", shown(.path))]
+    OtherDisk {
+        /// Where they should go.
+        path: PathBuf,
+    },
     /// Another process pulls this very file.
     #[error("{}: another process is pulling this file; wait for it, or stop it", shown(.path))]
     Busy {

@@ -4,13 +4,13 @@
 //! the target itself is the user's word and may be one. Names are [`Name`]s, one component each.
 
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use super::error::SinkError;
@@ -41,6 +41,17 @@ pub struct Replica {
     pub size: u64,
     /// When it was changed, in seconds since 1970.
     pub modified_s: i64,
+}
+
+/// What is in a folder under some name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Here {
+    /// A file.
+    File(Replica),
+    /// A folder.
+    Folder,
+    /// A link, a pipe, a device: nothing of ours.
+    Other(&'static str),
 }
 
 impl Folder {
@@ -109,6 +120,82 @@ impl Folder {
         let replica =
             |stat: Stat| Replica { size: stat.st_size.try_into().unwrap_or(0), modified_s: stat.st_mtime };
         Ok(self.stat_of_file(name)?.map(replica))
+    }
+
+    /// What is there under a name, whatever it is.
+    pub fn look(&self, name: &Name) -> Result<Option<Here>, SinkError> {
+        Ok(self.stat_of(name.as_str())?.map(|stat| match kind(&stat) {
+            FileType::RegularFile => {
+                let size = stat.st_size.try_into().unwrap_or(0);
+                Here::File(Replica { size, modified_s: stat.st_mtime })
+            }
+            FileType::Directory => Here::Folder,
+            other => Here::Other(called(other)),
+        }))
+    }
+
+    /// All that is in it, in the order of the names. What has a name that we would never give is left out: it is not ours.
+    pub fn names(&self) -> Result<Vec<Name>, SinkError> {
+        let failed = |errno| SinkError::at(&self.path, "read the folder", errno);
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.fd).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name().to_str().ok().and_then(|name| Name::new(name).ok());
+            names.extend(name);
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Opens a file to be read.
+    pub fn read(&self, name: &Name) -> Result<File, SinkError> {
+        self.stat_of_file(name)?;
+        self.open_file(name.as_str(), OFlags::RDONLY, Mode::empty())
+            .map_err(|errno| SinkError::at(&self.path_of(name.as_str()), "read the file", errno))
+    }
+
+    /// The beginning of a file, up to so many bytes.
+    pub fn content(&self, name: &Name, most: u64) -> Result<Vec<u8>, SinkError> {
+        let mut content = Vec::new();
+        match self.read(name)?.take(most).read_to_end(&mut content) {
+            Ok(_) => Ok(content),
+            Err(error) => Err(SinkError::from_io(&self.path_of(name.as_str()), "read the file", &error)),
+        }
+    }
+
+    /// Removes a file, if it is one.
+    pub fn remove_file(&self, name: &Name) -> Result<(), SinkError> {
+        match self.stat_of_file(name)? {
+            Some(_) => self.unlink(name.as_str()),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes a folder if it is empty, and says whether it was.
+    pub fn remove_folder(&self, name: &Name) -> Result<bool, SinkError> {
+        match fs::unlinkat(&self.fd, name.as_str(), AtFlags::REMOVEDIR) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT | Errno::NOTDIR | Errno::BUSY) => Ok(false),
+            Err(errno) => Err(SinkError::at(&self.path_of(name.as_str()), "remove the folder", errno)),
+        }
+    }
+
+    /// Moves a file to another folder of the same file system; one that is there already is replaced.
+    pub fn move_file(&self, name: &Name, to: &Self) -> Result<(), SinkError> {
+        if self.stat_of_file(name)?.is_none() {
+            return Ok(());
+        }
+        fs::renameat(&self.fd, name.as_str(), &to.fd, name.as_str()).map_err(|errno| match errno {
+            Errno::XDEV => SinkError::OtherDisk { path: to.path.clone() },
+            errno => SinkError::at(&to.path_of(name.as_str()), "move the file", errno),
+        })
+    }
+
+    /// Whether it is this very folder, or above the other one, whatever the ways there.
+    pub fn contains(&self, other: &Path) -> bool {
+        let Ok(own) = self.stat() else { return false };
+        let Ok(path) = std::path::absolute(other) else { return false };
+        path.ancestors().any(|above| fs::stat(above).is_ok_and(|stat| identity(&stat) == identity(&own)))
     }
 
     /// Who may do what with that file.

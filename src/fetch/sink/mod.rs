@@ -34,12 +34,12 @@ pub mod ranges;
 pub mod stdout;
 pub mod sums;
 
-pub use check::digest_of;
+pub use check::{begin_digest, digest_of};
 pub use commit::{Finish, Finished};
 pub use digest::{Algorithm, Digest, DigestError, Hasher};
 pub use disk::{Disk, Reply};
 pub use error::SinkError;
-pub use folder::{Folder, Replica};
+pub use folder::{Folder, Here, Replica};
 pub use journal::{Journal, JournalPlace};
 pub use part::{Opening, Part, Pending};
 pub use ranges::Ranges;

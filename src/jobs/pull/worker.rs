@@ -486,7 +486,7 @@ async fn prepare<F: Feed>(
         return Ok(Prepared::Place(Place::Stream(Box::new(stream))));
     };
     let folder = common.folder(root, below)?;
-    if want.ask_first && is_up_to_date(&folder, name, source, want, reading).await? {
+    if want.ask_first && is_up_to_date(config.alike, &folder, name, source, want, reading).await? {
         return Ok(Prepared::Fate(Fate::UpToDate));
     }
     let journal = JournalPlace::for_file(&config.state, &folder.path().join(name.as_str()));

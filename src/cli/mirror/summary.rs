@@ -1,0 +1,218 @@
+//! What a `mirror` says at its end, and its exit code.
+
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use serde_json::json;
+use stroll::base::units::{human_duration, human_size};
+use stroll::fetch::Fault;
+use stroll::fetch::engine::PullError;
+use stroll::jobs::mirror::delete::Refusal;
+use stroll::jobs::mirror::{Counts, Outcome, Spec, Trouble, What};
+use stroll::jobs::pull::Totals;
+
+use crate::cli::bars::{Bars, chain};
+use crate::cli::ending::Stopped;
+use crate::cli::exit::{Code, Failed};
+use crate::cli::get::summary::code_of;
+
+/// So many troubles are told one by one.
+const MOST_LINES: usize = 20;
+
+/// The end of a mirror.
+pub(super) struct Summary<'a> {
+    pub(super) spec: &'a Spec,
+    pub(super) outcome: &'a Outcome,
+    pub(super) stopped: Stopped,
+}
+
+impl Summary<'_> {
+    pub(super) fn print(&self, as_json: bool, is_quiet: bool, bars: &Bars) -> io::Result<()> {
+        self.tell_troubles(bars);
+        let mut out = io::stdout().lock();
+        if as_json {
+            serde_json::to_writer(&mut out, &self.json()).map_err(io::Error::from)?;
+            writeln!(out)?;
+            return out.flush();
+        }
+        if self.spec.dry_run {
+            self.print_plan(&mut out)?;
+        }
+        if !is_quiet {
+            bars.bars().suspend(|| eprintln!("{}", self.line()));
+        }
+        Ok(())
+    }
+
+    /// Troubles with files were told when they happened; these were not.
+    fn tell_troubles(&self, bars: &Bars) {
+        let untold: Vec<&Trouble> = self
+            .outcome
+            .found
+            .troubles
+            .iter()
+            .filter(|trouble| !matches!(trouble.what, What::Pull(_)) && !is_root(trouble))
+            .collect();
+        bars.bars().suspend(|| {
+            for Trouble { path, what } in untold.iter().take(MOST_LINES) {
+                let path = if path.is_empty() { "/" } else { path };
+                eprintln!("{path}: {}", chain(what));
+            }
+            if untold.len() > MOST_LINES {
+                eprintln!("… and {} more like these", untold.len() - MOST_LINES);
+            }
+            if let Some(refusal) = self.outcome.refusal.as_ref().filter(|refusal| !is_verdict(refusal)) {
+                eprintln!("{refusal}");
+            }
+        });
+    }
+
+    fn print_plan(&self, out: &mut impl io::Write) -> io::Result<()> {
+        for planned in &self.outcome.found.planned {
+            let size = planned.size.map_or("size unknown".into(), human_size);
+            writeln!(out, "pull {} ({size}, {})", planned.path, planned.why.word())?;
+        }
+        for path in &self.outcome.deleted {
+            writeln!(out, "remove {path}")?;
+        }
+        out.flush()
+    }
+
+    fn line(&self) -> String {
+        let Counts { pulled, up_to_date, failed, refused, left, planned, deleted, folders, .. } =
+            self.outcome.found.counts;
+        let Totals { bytes, elapsed_s, waited_s, paused_s, slots, .. } = self.outcome.totals;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "positive, and no petabyte"
+        )]
+        let rate = (bytes as f64 / elapsed_s.max(1e-3)) as u64;
+        let span = |seconds: f64| human_duration(Duration::from_secs_f64(seconds));
+        let share = 100.0 * waited_s / elapsed_s.max(1e-3);
+        let some =
+            |count: u64, text: &str| if count > 0 { format!(", {count} {text}") } else { String::new() };
+        let maybe = |is_told: bool, text: String| if is_told { text } else { String::new() };
+        let (first, removed) = match (self.spec.dry_run, self.spec.delete.as_ref()) {
+            (true, _) => (format!("{} would be pulled", files(planned)), "would be removed"),
+            (_, Some(delete)) if delete.backup.is_some() => {
+                (format!("{} pulled", files(pulled)), "moved away")
+            }
+            _ => (format!("{} pulled", files(pulled)), "removed"),
+        };
+        [
+            first,
+            some(up_to_date, "up to date"),
+            some(deleted, removed),
+            some(failed, "failed"),
+            some(refused, "names refused"),
+            some(left, "left for the next run"),
+            format!(", {folders} {}", if folders == 1 { "folder" } else { "folders" }),
+            format!(": {} in {}, {}/s", human_size(bytes), span(elapsed_s), human_size(rate)),
+            maybe(waited_s > 0.0, format!(", {slots} slots, {share:.0} % of the time waiting for the token")),
+            maybe(paused_s > 0.0, format!(", {} leaving the source alone", span(paused_s))),
+        ]
+        .concat()
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let Outcome { found, totals, deleted, refusal, delete_error } = self.outcome;
+        let troubles: Vec<_> = found
+            .troubles
+            .iter()
+            .map(|trouble| json!({"path": trouble.path, "error": chain(&trouble.what)}))
+            .collect();
+        let mut report = json!({
+            "version": 1,
+            "source": self.spec.source.to_string(),
+            "target": self.spec.target.display().to_string(),
+            "dry_run": self.spec.dry_run,
+            "complete": found.is_complete,
+            "counts": found.counts,
+            "totals": totals,
+            "failures": troubles,
+            "deleted": deleted,
+            "not_deleted_because": refusal.as_ref().map(ToString::to_string),
+            "delete_error": delete_error.as_ref().map(ToString::to_string),
+        });
+        if let (true, Some(report)) = (self.spec.dry_run, report.as_object_mut()) {
+            report.insert("plan".into(), json!(found.planned));
+        }
+        report
+    }
+
+    /// All is well, or an error with the exit code that says what is not.
+    pub(super) fn verdict(&self, fail_if_nothing: bool) -> anyhow::Result<()> {
+        let Outcome { found, refusal, delete_error, .. } = self.outcome;
+        let Counts { pulled, failed, refused, left, planned, deleted, .. } = found.counts;
+        let goes_on = "the same command goes on where this one ended";
+        let root = found.troubles.iter().find(|trouble| is_root(trouble));
+        let (code, message) = if let Some(Trouble { what: What::List(fault), .. }) = root {
+            let code = match fault {
+                Fault::NotFound(_) => Code::FolderNotFound,
+                Fault::Refused(_) | Fault::Broken(_) | Fault::Stalled(_) | Fault::Connect { .. } => {
+                    Code::Refused
+                }
+                _ => Code::Fatal,
+            };
+            (code, format!("{}: {fault}", self.spec.source))
+        } else if let Some(error) = delete_error {
+            (code_of(&PullError::Sink(error.clone())), chain(error))
+        } else if failed + refused > 0 {
+            (self.code_of_failures(), failures(failed, refused))
+        } else if found.is_full {
+            (Code::Quota, format!("as much as --max-transfer allows has come; {goes_on}"))
+        } else if !found.is_whole || left > 0 {
+            match self.stopped {
+                Stopped::OutOfTime => (Code::Deadline, format!("out of time; {goes_on}")),
+                Stopped::Interrupted => (Code::Other, format!("interrupted; {goes_on}")),
+                Stopped::No => (Code::Unreachable, "the circle gives no more slots".to_owned()),
+            }
+        } else if let Some(refusal) = refusal {
+            (Code::MaxDelete, refusal.to_string())
+        } else if fail_if_nothing && pulled + planned + deleted == 0 {
+            (Code::Nothing, "nothing to do".to_owned())
+        } else {
+            return Ok(());
+        };
+        Err(Failed { code, message }.into())
+    }
+
+    /// If nothing else came of it, what was wrong with all; otherwise, that some failed.
+    fn code_of_failures(&self) -> Code {
+        let found = &self.outcome.found;
+        let codes = found.troubles.iter().map(|trouble| match &trouble.what {
+            What::Pull(error) => code_of(error),
+            _ => Code::SomeFailed,
+        });
+        let same = codes.reduce(|a, b| if a == b { a } else { Code::SomeFailed });
+        match same {
+            Some(code) if code == Code::DiskFull || found.counts.pulled + found.counts.up_to_date == 0 => {
+                code
+            }
+            _ => Code::SomeFailed,
+        }
+    }
+}
+
+fn files(count: u64) -> String {
+    if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
+}
+
+/// Whether it is the root itself that could not be listed.
+fn is_root(trouble: &Trouble) -> bool {
+    trouble.path.is_empty() && matches!(trouble.what, What::List(_))
+}
+
+/// Whether it is told by the exit code, and not only beside other troubles.
+fn is_verdict(refusal: &Refusal) -> bool {
+    !matches!(refusal, Refusal::Incomplete)
+}
+
+fn failures(failed: u64, refused: u64) -> String {
+    match (failed, refused) {
+        (failed, 0) => format!("{failed} files or folders failed"),
+        (0, refused) => format!("{refused} names were refused"),
+        (failed, refused) => format!("{failed} files or folders failed, and {refused} names were refused"),
+    }
+}

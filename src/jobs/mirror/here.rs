@@ -1,0 +1,193 @@
+//! The tree that is here, and what is remembered of it: the disk behind a walk. Made and ended by the mirror.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::found::path_of;
+use super::walk::{Note, Replicas};
+use crate::fetch::Name;
+use crate::fetch::sink::{Folder, Here, Replica, SinkError};
+use crate::jobs::manifest::{Listed, Manifest, ManifestError, Record};
+
+/// So many replicas are remembered in one go, and so many more may wait.
+const BATCH: usize = 512;
+
+/// What has come is remembered after this at the latest.
+const GATHER: Duration = Duration::from_secs(1);
+
+/// What is here.
+pub(super) struct Tree {
+    root: Option<Arc<Folder>>,
+    manifest: Option<Arc<Manifest>>,
+    notes: Option<SyncSender<Note>>,
+    opened: Opened,
+}
+
+/// The folder that was last looked into: most questions are about the same one.
+#[derive(Default)]
+struct Opened {
+    below: Vec<Name>,
+    folder: Option<Arc<Folder>>,
+}
+
+impl Opened {
+    /// The folder down there; `None` if there is none.
+    fn find(&mut self, root: &Arc<Folder>, below: &[Name]) -> Result<Option<Arc<Folder>>, SinkError> {
+        if self.below != below || self.folder.as_ref().is_none_or(|folder| folder.is_removed()) {
+            self.folder = None;
+            let mut folder = Arc::clone(root);
+            for name in below {
+                if folder.look(name)?.is_none() {
+                    return Ok(None);
+                }
+                folder = Arc::new(folder.subfolder(name, false)?);
+            }
+            self.below = below.to_vec();
+            self.folder = Some(folder);
+        }
+        Ok(self.folder.clone())
+    }
+}
+
+impl Tree {
+    pub(super) fn new(
+        root: Option<Arc<Folder>>,
+        manifest: Option<Arc<Manifest>>,
+        notes: Option<SyncSender<Note>>,
+    ) -> Self {
+        Self { root, manifest, notes, opened: Opened::default() }
+    }
+}
+
+impl Replicas for Tree {
+    fn look(&mut self, below: &[Name], name: &Name) -> Result<Option<(Here, Option<Record>)>, SinkError> {
+        let Some(root) = &self.root else { return Ok(None) };
+        let Some(folder) = self.opened.find(root, below)? else { return Ok(None) };
+        let Some(here) = folder.look(name)? else { return Ok(None) };
+        let record = match (&self.manifest, here) {
+            (Some(manifest), Here::File(_)) => {
+                // What cannot be read is not known; writing will tell what is wrong.
+                manifest.find(&path_of(below, name.as_str())).ok().flatten()
+            }
+            _ => None,
+        };
+        Ok(Some((here, record)))
+    }
+
+    fn note(&mut self, note: Note) {
+        if let Some(notes) = &self.notes {
+            // If the recorder is gone, its own error will be told.
+            let _ = notes.send(note);
+        }
+    }
+}
+
+/// Writes down what came, on a thread of its own.
+pub(super) struct Recorder {
+    notes: SyncSender<Note>,
+    thread: JoinHandle<Result<(), ManifestError>>,
+}
+
+impl Recorder {
+    pub(super) fn start(manifest: Arc<Manifest>, target: PathBuf) -> Self {
+        let (notes, inbox) = sync_channel(BATCH);
+        let thread = thread::spawn(move || record_all(&manifest, &target, &inbox));
+        Self { notes, thread }
+    }
+
+    /// A line to it. It ends when all lines are gone.
+    pub(super) fn notes(&self) -> SyncSender<Note> {
+        self.notes.clone()
+    }
+
+    /// Waits until everything is written.
+    pub(super) fn finish(self) -> Result<(), ManifestError> {
+        drop(self.notes);
+        self.thread.join().unwrap_or(Ok(()))
+    }
+}
+
+fn record_all(
+    manifest: &Manifest,
+    target: &std::path::Path,
+    inbox: &Receiver<Note>,
+) -> Result<(), ManifestError> {
+    let root = Folder::open(target, false).ok().map(Arc::new);
+    let mut opened = Opened::default();
+    let mut batch: Vec<(String, Record)> = Vec::new();
+    loop {
+        let note = inbox.recv_timeout(GATHER);
+        let (is_over, is_idle) = match note {
+            Ok(note) => {
+                let replica = root.as_ref().and_then(|root| replica(root, &mut opened, &note));
+                if let Some(replica) = replica {
+                    let path = path_of(&note.below, note.name.as_str());
+                    let record = record(&note, replica, manifest.find(&path)?);
+                    batch.push((path, record));
+                }
+                (false, false)
+            }
+            Err(RecvTimeoutError::Timeout) => (false, true),
+            Err(RecvTimeoutError::Disconnected) => (true, true),
+        };
+        if !batch.is_empty() && (is_idle || batch.len() >= BATCH) {
+            manifest.write(batch.iter().map(|(path, record)| (path.as_str(), Some(record))))?;
+            batch.clear();
+        }
+        if is_over {
+            return Ok(());
+        }
+    }
+}
+
+fn replica(root: &Arc<Folder>, opened: &mut Opened, note: &Note) -> Option<Replica> {
+    let folder = opened.find(root, &note.below).ok().flatten()?;
+    folder.replica(&note.name).ok().flatten()
+}
+
+/// What is to be remembered of a replica, given what was.
+fn record(note: &Note, replica: Replica, before: Option<Record>) -> Record {
+    let same = before.filter(|before| {
+        !note.is_new && before.size == replica.size && before.replica_s == Some(replica.modified_s)
+    });
+    Record {
+        size: replica.size,
+        modified_s: note.exact_s.or(Some(replica.modified_s)),
+        sha256: note.sha256.or(same.as_ref().and_then(|same| same.sha256)),
+        pulled_s: same.map_or(note.now_s, |same| same.pulled_s),
+        delivered: true,
+        replica_s: Some(replica.modified_s),
+        listed: note.coarse_s.map(|coarse_s| Listed { coarse_s, seen_s: note.now_s }),
+        ..Record::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(is_new: bool, coarse_s: Option<i64>) -> Note {
+        let name = Name::new("f").expect("a name");
+        let (sha256, now_s) = (is_new.then_some([1; 32]), 2_000);
+        Note { below: Vec::new(), name, exact_s: None, coarse_s, sha256, is_new, now_s }
+    }
+
+    #[test]
+    fn what_is_confirmed_keeps_its_digest_only_if_it_is_as_we_left_it() {
+        let replica = Replica { size: 5, modified_s: 1_000 };
+        let new = record(&note(true, Some(960)), replica, None);
+        assert_eq!(
+            (new.size, new.sha256, new.pulled_s, new.replica_s),
+            (5, Some([1; 32]), 2_000, Some(1_000))
+        );
+        assert_eq!(new.listed, Some(Listed { coarse_s: 960, seen_s: 2_000 }));
+        let before = Record { pulled_s: 1_500, ..new };
+        let kept = record(&note(false, None), replica, Some(before.clone()));
+        assert_eq!((kept.sha256, kept.pulled_s, kept.listed), (Some([1; 32]), 1_500, None));
+        let touched = Replica { size: 5, modified_s: 1_001 };
+        assert_eq!(record(&note(false, None), touched, Some(before)).sha256, None);
+    }
+}

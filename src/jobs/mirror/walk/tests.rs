@@ -1,0 +1,402 @@
+//! The walk over scripted listings.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::base::Time;
+use crate::jobs::filter::{Filter, Rules};
+use crate::jobs::manifest::Listed;
+use crate::jobs::mirror::spec::Delete;
+
+const NOW: Moment = Moment { now: Time::ZERO, wall_s: 1_000_000 };
+
+fn name(text: &str) -> Name {
+    Name::new(text).expect(text)
+}
+
+fn file(text: &str, size: u64, modified_s: i64) -> Entry {
+    Entry {
+        name: name(text),
+        kind: EntryKind::File,
+        size: Some(size),
+        modified_s: Some(modified_s),
+        coarse_s: None,
+    }
+}
+
+fn folder(text: &str) -> Entry {
+    Entry { kind: EntryKind::Folder, size: None, ..file(text, 0, 0) }
+}
+
+fn coarse(text: &str, size: u64, coarse_s: i64) -> Entry {
+    Entry { modified_s: None, coarse_s: Some(coarse_s), ..file(text, size, 0) }
+}
+
+fn spec() -> Spec {
+    Spec {
+        source: Address::parse("http://h/data/").expect("an address").0,
+        target: "/t".into(),
+        filter: Filter::default(),
+        compare: Compare::default(),
+        order: super::super::spec::Order::default(),
+        delete: Some(Delete::default()),
+        max_transfer: None,
+        hidden: false,
+        dry_run: false,
+    }
+}
+
+/// What is here, in memory.
+#[derive(Debug, Default)]
+struct Memory {
+    here: BTreeMap<String, (Here, Option<Record>)>,
+    notes: Vec<Note>,
+}
+
+impl Memory {
+    fn with(mut self, path: &str, size: u64, modified_s: i64) -> Self {
+        self.here.insert(path.to_owned(), (Here::File(Replica { size, modified_s }), None));
+        self
+    }
+}
+
+impl Replicas for &mut Memory {
+    fn look(&mut self, below: &[Name], name: &Name) -> Result<Option<(Here, Option<Record>)>, SinkError> {
+        Ok(self.here.get(&path_of(below, name.as_str())).cloned())
+    }
+
+    fn note(&mut self, note: Note) {
+        self.notes.push(note);
+    }
+}
+
+/// What is there: folders by their paths, `""` for the root.
+type There = BTreeMap<&'static str, Listing>;
+
+fn listing(entries: Vec<Entry>) -> Listing {
+    Listing { entries, ..Listing::default() }
+}
+
+fn path_in(address: &Address) -> String {
+    let path = String::from_utf8(address.path()).expect("text");
+    path.strip_prefix("/data/").expect("below the root").trim_end_matches('/').to_owned()
+}
+
+/// Walks to the end: what was asked for, in order, and what was found. Files that are pulled are here afterwards.
+fn walk(spec: &Spec, here: &mut Memory, there: &There, fails: &[&str]) -> (Vec<String>, Found) {
+    let mut walk = Walk::new(Arc::new(spec.clone()), here);
+    let mut asked = Vec::new();
+    loop {
+        let (id, task) = match walk.next(NOW) {
+            Next::Task(id, task) => (id, task),
+            Next::Wait(_) => panic!("nothing is under way"),
+            Next::Done => break,
+        };
+        let path = path_in(task.address());
+        asked.push(if matches!(task, Task::List(_)) { format!("{path}/") } else { path.clone() });
+        let end = match task {
+            Task::List(_) => End::Listed(match there.get(path.as_str()) {
+                Some(listing) => Ok(listing.clone()),
+                None => Err(Fault::NotFound(path)),
+            }),
+            Task::Pull(want) => {
+                let To::File { name, .. } = &want.to else { panic!("to a file") };
+                assert_eq!(path.rsplit('/').next(), Some(name.as_str()));
+                End::Pulled(match fails.contains(&path.as_str()) {
+                    true => Fate::Failed(Fault::Changed.into()),
+                    false => Fate::Pulled { size: 1, sha256: Some([7; 32]) },
+                })
+            }
+        };
+        walk.ended(id, end, NOW);
+    }
+    (asked, walk.finish())
+}
+
+fn small_tree() -> There {
+    BTreeMap::from([
+        ("", listing(vec![file("a", 1, 10), folder("d"), folder("e"), file("z", 1, 10)])),
+        ("d", listing(vec![file("b", 1, 10), folder("f")])),
+        ("d/f", listing(vec![])),
+        ("e", listing(vec![file("c", 1, 10)])),
+    ])
+}
+
+#[test]
+fn a_tree_is_walked_depth_first_and_files_before_folders() {
+    let (asked, found) = walk(&spec(), &mut Memory::default(), &small_tree(), &[]);
+    assert_eq!(asked, ["/", "a", "z", "d/", "d/b", "d/f/", "e/", "e/c"]);
+    let Counts { folders, files, pulled, .. } = found.counts;
+    assert_eq!((folders, files, pulled, found.is_complete), (4, 4, 4, true));
+    assert!(found.seen.contains("d/b", EntryKind::File) && found.seen.contains("d/f", EntryKind::Folder));
+    assert!(!found.seen.contains("d/b", EntryKind::Folder) && !found.seen.contains("b", EntryKind::File));
+}
+
+#[test]
+fn what_is_here_with_size_and_time_is_not_wanted() {
+    let mut here = Memory::default().with("a", 1, 10).with("z", 1, 11).with("d/b", 2, 10);
+    let (asked, found) = walk(&spec(), &mut here, &small_tree(), &[]);
+    assert_eq!(asked, ["/", "z", "d/", "d/b", "d/f/", "e/", "e/c"]);
+    assert_eq!((found.counts.up_to_date, found.counts.pulled), (1, 3));
+    // What was here before is remembered from now on, without a digest.
+    let adopted: Vec<_> = here.notes.iter().filter(|note| !note.is_new).collect();
+    assert_eq!(adopted.len(), 1);
+    assert_eq!((adopted[0].name.as_str(), adopted[0].sha256), ("a", None));
+}
+
+#[test]
+fn every_way_to_compare_decides_as_it_says() {
+    let replica = Replica { size: 5, modified_s: 100 };
+    let same = file("f", 5, 100);
+    let unsized_ = Entry { size: None, ..same.clone() };
+    for (compare, entry, expected) in [
+        (Compare::Exists, file("f", 6, 7), Verdict::UpToDate),
+        (Compare::Size, file("f", 5, 7), Verdict::UpToDate),
+        (Compare::Size, file("f", 6, 100), Verdict::Pull(Why::Size)),
+        (Compare::Size, unsized_.clone(), Verdict::Pull(Why::Unsure)),
+        (Compare::Mtime, same.clone(), Verdict::UpToDate),
+        (Compare::Mtime, file("f", 5, 101), Verdict::Pull(Why::Time)),
+        (Compare::Mtime, file("f", 5, 99), Verdict::Pull(Why::Time)),
+        (Compare::Mtime, unsized_, Verdict::Pull(Why::Unsure)),
+        (Compare::Mtime, coarse("f", 5, 60), Verdict::Pull(Why::Unsure)),
+        (Compare::Mtime, Entry { modified_s: None, ..same.clone() }, Verdict::Pull(Why::Unsure)),
+        (Compare::Checksum, same, Verdict::Pull(Why::Unsure)),
+    ] {
+        assert_eq!(verdict(compare, &entry, replica, None), expected, "{compare:?} {entry:?}");
+    }
+}
+
+#[test]
+fn a_coarse_time_is_enough_if_nothing_moved_since_it_was_known_for_sure() {
+    let replica = Replica { size: 5, modified_s: 100 };
+    let record = Record {
+        size: 5,
+        modified_s: Some(100),
+        replica_s: Some(100),
+        listed: Some(Listed { coarse_s: 60, seen_s: 1_000 }),
+        ..Record::default()
+    };
+    let decide = |entry: Entry, replica, record: &Record| by_time(&entry, replica, Some(record));
+    let unsure = Verdict::Pull(Why::Unsure);
+    assert_eq!(decide(coarse("f", 5, 60), replica, &record), Verdict::UpToDate);
+    assert_eq!(decide(Entry { size: None, ..coarse("f", 5, 60) }, replica, &record), Verdict::UpToDate);
+    assert_eq!(decide(coarse("f", 5, 120), replica, &record), unsure, "another time there");
+    let touched = Replica { modified_s: 101, ..replica };
+    assert_eq!(decide(coarse("f", 5, 60), touched, &record), unsure, "another time here");
+    let young = Record { listed: Some(Listed { coarse_s: 60, seen_s: 150 }), ..record.clone() };
+    assert_eq!(decide(coarse("f", 5, 60), replica, &young), unsure, "it may have changed in the same minute");
+    let never = Record { listed: None, ..record };
+    assert_eq!(decide(coarse("f", 5, 60), replica, &never), unsure);
+}
+
+#[test]
+fn a_time_that_could_not_be_given_to_the_replica_is_remembered_instead() {
+    // From the future, or with --no-times.
+    let replica = Replica { size: 5, modified_s: 500 };
+    let record = Record { size: 5, modified_s: Some(9_999), replica_s: Some(500), ..Record::default() };
+    assert_eq!(by_time(&file("f", 5, 9_999), replica, Some(&record)), Verdict::UpToDate);
+    assert_eq!(by_time(&file("f", 5, 9_998), replica, Some(&record)), Verdict::Pull(Why::Time));
+    let changed = Replica { size: 5, modified_s: 501 };
+    assert_eq!(by_time(&file("f", 5, 9_999), changed, Some(&record)), Verdict::Pull(Why::Time));
+}
+
+#[test]
+fn whatever_was_not_seen_or_did_not_come_makes_the_walk_incomplete() {
+    let whole = small_tree();
+    let complete = |there: &There, fails: &[&str]| {
+        let found = walk(&spec(), &mut Memory::default(), there, fails).1;
+        assert_eq!(found.troubles.is_empty(), found.is_complete);
+        found.is_complete
+    };
+    assert!(complete(&whole, &[]));
+    assert!(!complete(&whole, &["d/b"]), "a file did not come");
+    let mut there = whole.clone();
+    there.remove("d/f");
+    assert!(!complete(&there, &[]), "a folder could not be listed");
+    let mut there = whole.clone();
+    there.get_mut("e").expect("there").truncated = true;
+    assert!(!complete(&there, &[]), "a listing was cut");
+    let mut there = whole.clone();
+    there.get_mut("").expect("there").refused = vec![("../x".into(), NameError::Separator)];
+    assert!(!complete(&there, &[]), "a name was refused");
+    let mut there = whole;
+    there.get_mut("").expect("there").refused = vec![(".htaccess".into(), NameError::Hidden)];
+    assert!(complete(&there, &[]), "hidden names are not meant");
+}
+
+#[test]
+fn a_walk_that_is_not_over_is_not_complete() {
+    let (there, spec) = (small_tree(), Arc::new(spec()));
+    let steps = walk(&spec, &mut Memory::default(), &there, &[]).0.len();
+    for stop in 0..steps {
+        let mut here = Memory::default();
+        let mut walk = Walk::new(Arc::clone(&spec), &mut here);
+        for _ in 0..stop {
+            let Next::Task(id, task) = walk.next(NOW) else { panic!("there is more") };
+            let end = match task {
+                Task::List(address) => End::Listed(Ok(there[path_in(&address).as_str()].clone())),
+                Task::Pull(_) => End::Pulled(Fate::Pulled { size: 1, sha256: None }),
+            };
+            walk.ended(id, end, NOW);
+        }
+        // One more is begun, and never ends.
+        assert!(matches!(walk.next(NOW), Next::Task(..)), "{stop}");
+        assert!(!walk.finish().is_complete, "{stop}");
+    }
+}
+
+#[test]
+fn something_of_another_kind_is_told_and_left_alone() {
+    let mut here = Memory::default().with("d", 1, 10);
+    here.here.insert("a".into(), (Here::Folder, None));
+    here.here.insert("e".into(), (Here::Other("a symbolic link"), None));
+    let (asked, found) = walk(&spec(), &mut here, &small_tree(), &[]);
+    assert_eq!(asked, ["/", "z"]);
+    assert_eq!((found.counts.failed, found.conflicts, found.is_complete), (3, 2, false));
+    assert!(!found.is_only_in_the_way(), "a link is no mistake of ours");
+}
+
+#[test]
+fn depth_has_a_bound() {
+    let spec = Arc::new(spec());
+    let mut here = Memory::default();
+    let mut walk = Walk::new(spec, &mut here);
+    let mut listed = 0;
+    while let Next::Task(id, task) = walk.next(NOW) {
+        assert!(matches!(task, Task::List(_)));
+        listed += 1;
+        walk.ended(id, End::Listed(Ok(listing(vec![folder("d")]))), NOW);
+    }
+    assert_eq!(listed, DEEPEST);
+    assert!(matches!(walk.finish().troubles.as_slice(), [Trouble { what: What::Bound(_), .. }]));
+}
+
+#[test]
+fn a_quota_ends_the_walk_at_the_first_file_that_does_not_fit() {
+    let sizes =
+        There::from([("", listing(vec![file("a", 60, 0), file("b", 50, 0), file("c", 1, 0), folder("d")]))]);
+    let spec = Spec { max_transfer: Some(100), ..spec() };
+    let (asked, found) = walk(&spec, &mut Memory::default(), &sizes, &[]);
+    assert_eq!(asked, ["/", "a"]);
+    assert_eq!((found.counts.left, found.is_full, found.is_complete), (2, true, false));
+}
+
+#[test]
+fn what_the_filter_leaves_out_is_not_wanted_and_not_forgotten() {
+    let rules = Rules { exclude: vec!["z".into(), "/d/".into()], ..Rules::default() };
+    let mut spec = Spec { filter: Filter::new(&rules).expect("a filter"), ..spec() };
+    let (asked, found) = walk(&spec, &mut Memory::default(), &small_tree(), &[]);
+    assert_eq!(asked, ["/", "a", "e/", "e/c"]);
+    assert!(found.seen.contains("z", EntryKind::File) && found.is_complete);
+    spec.delete = Some(Delete { excluded: true, ..Delete::default() });
+    assert!(!walk(&spec, &mut Memory::default(), &small_tree(), &[]).1.seen.contains("z", EntryKind::File));
+}
+
+#[test]
+fn a_dry_run_wants_nothing_and_says_why() {
+    let spec = Spec { dry_run: true, ..spec() };
+    let mut here = Memory::default().with("a", 2, 10).with("z", 1, 11).with("d/b", 1, 10);
+    let (asked, found) = walk(&spec, &mut here, &small_tree(), &[]);
+    assert_eq!(asked, ["/", "d/", "d/f/", "e/"]);
+    let plan: Vec<_> = found.planned.iter().map(|planned| (planned.path.as_str(), planned.why)).collect();
+    assert_eq!(plan, [("a", Why::Size), ("z", Why::Time), ("e/c", Why::New)]);
+    assert!(here.notes.is_empty());
+}
+
+#[test]
+fn a_hundred_thousand_files_take_one_folder_of_memory() {
+    struct Nothing;
+    impl Replicas for Nothing {
+        fn look(&mut self, _: &[Name], _: &Name) -> Result<Option<(Here, Option<Record>)>, SinkError> {
+            Ok(None)
+        }
+        fn note(&mut self, _: Note) {}
+    }
+    let (folders, files) = (100, 1_000);
+    let mut walk = Walk::new(Arc::new(spec()), Nothing);
+    let (mut pulled, mut most) = (0, 0);
+    while let Next::Task(id, task) = walk.next(NOW) {
+        let end = match task {
+            Task::List(address) if path_in(&address).is_empty() => {
+                End::Listed(Ok(listing((0..folders).map(|n| folder(&format!("d{n:03}"))).collect())))
+            }
+            Task::List(_) => {
+                End::Listed(Ok(listing((0..files).map(|n| file(&format!("f{n:04}"), 1, 1)).collect())))
+            }
+            Task::Pull(_) => {
+                pulled += 1;
+                End::Pulled(Fate::Pulled { size: 1, sha256: None })
+            }
+        };
+        walk.ended(id, end, NOW);
+        let waiting = walk.current.as_ref().map_or(0, |(_, files)| files.len());
+        most = most.max(waiting + walk.pending.len() + walk.on_their_way.len());
+    }
+    assert_eq!(pulled, folders * files);
+    assert!(most <= folders + files, "{most} things were kept at once");
+    let found = walk.finish();
+    assert!(found.is_complete && found.troubles.is_empty() && found.planned.is_empty());
+}
+
+/// Any small tree: paths of files, each with a size.
+fn any_tree() -> impl Strategy<Value = BTreeMap<String, u64>> {
+    proptest::collection::btree_map("[ab](/[cd]){0,2}/[xy]", 0_u64..3, 0..12)
+}
+
+/// The listings of a tree.
+fn listings(tree: &BTreeMap<String, u64>) -> BTreeMap<String, Listing> {
+    let mut all = BTreeMap::from([(String::new(), BTreeMap::new())]);
+    for (path, size) in tree {
+        let parts: Vec<&str> = path.split('/').collect();
+        for depth in 0..parts.len() {
+            let entry = match depth + 1 == parts.len() {
+                true => file(parts[depth], *size, 1),
+                false => folder(parts[depth]),
+            };
+            all.entry(parts[..depth].join("/")).or_default().insert(parts[depth].to_owned(), entry);
+        }
+    }
+    all.into_iter().map(|(path, entries)| (path, listing(entries.into_values().collect()))).collect()
+}
+
+proptest! {
+    #[test]
+    fn after_a_mirror_everything_that_is_there_is_here_and_nothing_is_wanted_again(
+        there in any_tree(), before in any_tree(),
+    ) {
+        let all = listings(&there);
+        let mut here = Memory::default();
+        for (path, size) in &before {
+            here = here.with(path, *size, 1);
+        }
+        for round in 0..2 {
+            let mut pulled = Vec::new();
+            let mut walk = Walk::new(Arc::new(spec()), &mut here);
+            while let Next::Task(id, task) = walk.next(NOW) {
+                let path = path_in(task.address());
+                let end = match task {
+                    Task::List(_) => End::Listed(Ok(all[&path].clone())),
+                    Task::Pull(_) => {
+                        pulled.push(path.clone());
+                        End::Pulled(Fate::Pulled { size: there[&path], sha256: None })
+                    }
+                };
+                walk.ended(id, end, NOW);
+            }
+            let found = walk.finish();
+            prop_assert!(found.is_complete);
+            prop_assert_eq!(found.counts.up_to_date + found.counts.pulled, there.len() as u64);
+            prop_assert!(round == 0 || pulled.is_empty(), "{pulled:?} came twice");
+            for path in pulled {
+                here.here.insert(path.clone(), (Here::File(Replica { size: there[&path], modified_s: 1 }), None));
+            }
+            for (path, size) in &there {
+                let expected = Here::File(Replica { size: *size, modified_s: 1 });
+                prop_assert_eq!(here.here.get(path).map(|(here, _)| *here), Some(expected));
+                prop_assert!(found.seen.contains(path, EntryKind::File));
+            }
+        }
+    }
+}
