@@ -6,6 +6,7 @@ mod control;
 mod enrol;
 mod lending;
 mod member;
+mod place;
 
 pub use control::{Client, ControlError, MemberReport, SpanReport, StatusReport};
 pub use enrol::{EnrolError, Enrolled, enrol};
