@@ -81,9 +81,19 @@ impl Timer {
         let memory = config.nominal_period().saturating_mul(MEMORY_PERIODS);
         let weight = 1.0 - (-quiet.as_secs_f64() / memory.as_secs_f64()).exp();
         let usual = self.usual_quiet.unwrap_or(config.nominal_period());
+        let is_comfort = self.is_comfort(at, usual, config);
         self.usual_quiet = Some(usual.mul_f64(1.0 - weight) + quiet.mul_f64(weight));
         self.last_news = at;
-        self.wind(config, rng);
+        if is_comfort {
+            self.wind(config, rng);
+        }
+    }
+
+    /// Of a token that lives, one of those who were asked knows something fresh. That it was seen later than we knew, but
+    /// long ago, is what they would say of a lost one, and no reason to wait all over again.
+    fn is_comfort(&self, at: Time, usual_quiet: Duration, config: &Config) -> bool {
+        let asked_at = self.deadline - ANSWERS_WITHIN;
+        !self.has_asked || at + usual_quiet + config.slot * 2 >= asked_at
     }
 
     /// The timer has run out. Silence may be bad luck: that nobody happened to ask this member, or that few know it yet,
@@ -237,6 +247,19 @@ mod tests {
         timer.news(&config, &mut rng, now);
         assert!(timer.deadline() >= now + config.min_interval(), "news end the alarm");
         assert_eq!(timer.run_out(&config, timer.deadline()), Alarm::Ask { count: 8 });
+    }
+
+    #[test]
+    fn what_the_others_saw_long_ago_does_not_end_the_alarm() {
+        let (config, mut rng) = (config(Rules::guarded()), Rng::seeded(8));
+        let mut timer = Timer::new(&config, &mut rng, Time::ZERO);
+        (1..=100).for_each(|n| timer.news(&config, &mut rng, Time::from_secs(n * 100)));
+        let now = timer.deadline();
+        timer.run_out(&config, now);
+        timer.news(&config, &mut rng, now - Duration::from_secs(250));
+        assert_eq!(timer.deadline(), now + ANSWERS_WITHIN, "the usual quiet time is 100 s");
+        timer.news(&config, &mut rng, now - Duration::from_secs(50));
+        assert!(timer.deadline() > now + ANSWERS_WITHIN);
     }
 
     #[test]
