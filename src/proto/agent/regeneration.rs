@@ -99,8 +99,11 @@ impl Timer {
     /// The timer has run out. Silence may be bad luck: that nobody happened to ask this member, or that few know it yet,
     /// as after a partition that healed. So who can ask does, once; only silence after that means that there is no token.
     pub(super) fn run_out(&mut self, config: &Config, now: Time) -> Alarm {
-        match &config.rules.scouting {
-            Some(scouting) if config.rules.sightings.is_some() && !self.has_asked => {
+        let rules = &config.rules;
+        let may_ask =
+            matches!(rules.regeneration, Regeneration::Stretched { .. }) && rules.sightings.is_some();
+        match &rules.scouting {
+            Some(scouting) if may_ask && !self.has_asked => {
                 self.has_asked = true;
                 self.deadline = now + ANSWERS_WITHIN;
                 Alarm::Ask { count: scouting.scouts }
