@@ -256,7 +256,7 @@ mod tests {
     fn what_the_others_saw_long_ago_does_not_end_the_alarm() {
         let (config, mut rng) = (config(Rules::guarded()), Rng::seeded(8));
         let mut timer = Timer::new(&config, &mut rng, Time::ZERO);
-        (1..=100).for_each(|n| timer.news(&config, &mut rng, Time::from_secs(n * 100)));
+        (1..=1000).for_each(|n| timer.news(&config, &mut rng, Time::from_secs(n * 100)));
         let now = timer.deadline();
         timer.run_out(&config, now);
         timer.news(&config, &mut rng, now - Duration::from_secs(250));
