@@ -219,10 +219,12 @@ impl Member {
             }
             Event::Renew { member, nonce, address } => self.on_renew(member, nonce, address).await?,
             Event::Renewed { .. } => self.save_certificate().await,
-            Event::Agent(agent::Event::Generated { token, because }) => match because {
-                agent::Origin::Founded => info!(%token, "made the circle's first token"),
-                _ => warn!(%token, ?because, "made a new token"),
-            },
+            Event::Agent(agent::Event::Generated { token, because: agent::Origin::Founded }) => {
+                info!(%token, "made the circle's first token");
+            }
+            Event::Agent(agent::Event::Generated { token, because }) => {
+                warn!(%token, ?because, "made a new token");
+            }
             Event::Agent(agent::Event::Discarded { token, because }) => {
                 warn!(%token, ?because, "discarded a spurious token");
             }
