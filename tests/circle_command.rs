@@ -313,6 +313,15 @@ fn a_lab_joins_without_any_network() {
 }
 
 #[test]
+fn where_to_listen_is_said_with_the_answer_and_a_request_reminds_of_it() {
+    let member = Lab::new();
+    let ask = |flags: &[&str]| member.run(&[&["join", "--request", "virgo"], flags].concat()).success();
+    ask(&[]).stderr(contains("--listen").not());
+    ask(&["--listen", "127.0.0.1:7434", "--address", "lab-b.example.org:7434"])
+        .stderr(contains("stroll join FILE --listen 127.0.0.1:7434 --address lab-b.example.org:7434"));
+}
+
+#[test]
 fn a_request_and_its_answer_can_be_made_again() {
     let (founder, member) = (Lab::founder(), Lab::new());
     let ask = || member.stdout(&["join", "--request", "virgo", "--member", "lab-b"]);
@@ -333,7 +342,9 @@ fn an_answer_is_for_the_lab_that_asked() {
     let answer = founder.stdout(&["circle", "sign", request.trim()]);
     other.run(&["join", "--request", "virgo", "--member", "lab-c"]).success();
     other.run(&["join", answer.trim()]).code(1).stderr(contains("where the request was made"));
-    other.run(&["circle", "show"]).code(2).stderr(contains("there is no circle"));
+    other.run(&["circle", "show"]).code(2).stderr(
+        contains("there is no circle").and(contains("joining virgo was begun; give the signed answer")),
+    );
     other.run(&["circle", "show", "--circle", "virgo"]).code(1).stderr(contains("not completed"));
 }
 

@@ -8,6 +8,7 @@ mod lab;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -25,9 +26,26 @@ fn three_commands_make_a_circle_of_two_and_both_are_served() {
         assert_eq!(status["members"].as_array().unwrap().len(), 1, "it knows the other");
     }
     let text = labs[1].succeeds(&["status"]);
-    assert!(text.contains("lab-0") || text.contains("other members"), "{text}");
+    assert!(text.contains("lab-0") || text.contains("other member"), "{text}");
     let health = labs[1].succeeds(&["doctor"]);
     assert!(health.contains("answers, round trip"), "{health}");
+}
+
+#[test]
+fn who_joined_by_files_and_listens_everywhere_is_reached_by_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let labs = circle(folder.path(), 1, QUICK);
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut lab = Lab::at(folder.path(), "lab-1", SocketAddr::from(([0, 0, 0, 0], port)));
+    let request = lab.succeeds(&["join", "--request", "virgo", "--member", "lab-1"]);
+    let answer = labs[0].succeeds(&["circle", "sign", request.trim()]);
+    lab.succeeds(&["join", answer.trim(), "--listen", &lab.listen()]);
+    lab.run();
+    lab.wait_until("was served", |lab| lab.counter("slots") >= 1);
+    let known = labs[0].status().unwrap()["members"][0]["address"].clone();
+    assert_eq!(known, format!("127.0.0.1:{port}"), "not 0.0.0.0, which is everybody's own computer");
+    let text = lab.succeeds(&["status"]);
+    assert!(text.contains("1 other member\n"), "{text}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use stroll::base::Time;
 use stroll::node::{Command, Event};
 use stroll::proto::agent::Origin;
 use stroll::proto::handoff::{self, Dropped};
-use stroll::wire::Kind;
+use stroll::wire::{ANYONE, Kind};
 
 /// Kinds that a healthy circle sends all the time, and those that it sends when some of these are lost.
 const KINDS: [Kind; 10] = [
@@ -392,6 +392,53 @@ fn a_clock_beyond_the_certificates_end_expels_the_member_and_no_other() {
             .any(|(_, at, event)| *at == member && matches!(event, Event::SlotBegan { .. }))
     };
     assert_eq!([0, 1, 2, 3].map(served), [true, true, true, false]);
+}
+
+// --- the forgotten ----------------------------------------------------------------------------------------------
+
+/// Where a member has asked whoever is there, since then.
+fn greetings(circle: &Circle, by: usize, since: Time) -> Vec<Packet> {
+    let is_greeting = |packet: &Packet| packet.kind() == Kind::Scout && packet.header.receiver == ANYONE;
+    circle.sent_since(since).into_iter().filter(|packet| packet.sender == by && is_greeting(packet)).collect()
+}
+
+/// A circle of three, long after the third was cut off.
+fn one_is_forgotten() -> Circle {
+    let mut circle = Circle::running(3);
+    circle.set_network(|packet| {
+        if packet.sender == 2 || packet.receiver == Some(2) { Fate::Drop } else { Fate::Deliver }
+    });
+    let is_forgotten =
+        |circle: &Circle| [(0, 2), (1, 2), (2, 0), (2, 1)].iter().all(|(a, b)| !circle.knows(*a, *b));
+    assert!(circle.drive_until(secs(900), is_forgotten), "silence leads to oblivion");
+    circle
+}
+
+#[test]
+fn now_and_then_the_old_address_of_somebody_forgotten_is_greeted() {
+    let mut circle = one_is_forgotten();
+    let begin = circle.now;
+    circle.drive(secs(100));
+    for member in [0, 1] {
+        let greetings = greetings(&circle, member, begin);
+        assert!(greetings.iter().all(|packet| packet.receiver == Some(2)), "nobody else is missing");
+        let visits = circle.arrivals().iter().filter(|(at, who, ..)| *at >= begin && *who == member).count();
+        let (least, most) = (3, visits + 5);
+        assert!((least..=most).contains(&greetings.len()), "{} greetings, {visits} visits", greetings.len());
+    }
+}
+
+#[test]
+fn who_was_forgotten_is_found_again_where_it_was() {
+    let mut circle = one_is_forgotten();
+    circle.drive(secs(300));
+    assert_recovers(&mut circle, secs(10), "forgotten");
+    let begin = circle.now;
+    circle.drive(secs(100));
+    for member in 0..3 {
+        assert_eq!(circle.node(member).directory().len(), 2);
+        assert_eq!(greetings(&circle, member, begin), [], "there is nobody left to be found");
+    }
 }
 
 // --- addresses --------------------------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ async fn examine_circle(home: &Home) -> Vec<Finding> {
         Err(error @ ControlError::NotRunning(_)) => {
             vec![Finding::Mend {
                 what: error.to_string(),
-                cure: "start it with `stroll run`, then ask again",
+                cure: "then ask again: only a running member can look for the others",
             }]
         }
         Err(error) => vec![Finding::Mend { what: error.to_string(), cure: "restart the member" }],

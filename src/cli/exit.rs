@@ -47,7 +47,7 @@ pub(super) struct UsageError(pub(super) String);
 
 /// The doctor found something that must be mended.
 #[derive(Debug, thiserror::Error)]
-#[error("{0} findings must be mended")]
+#[error("{0} {noun} must be mended", noun = if *.0 == 1 { "finding" } else { "findings" })]
 pub(super) struct Ailing(pub(super) usize);
 
 /// A file or folder that was named is not there.

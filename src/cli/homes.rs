@@ -141,14 +141,23 @@ impl RootArgs {
         }
     }
 
+    /// Nothing is here, or only what `stroll join` has begun.
+    fn no_circle(&self) -> anyhow::Result<UsageError> {
+        let (path, begun) = (self.path()?, self.folders()?);
+        let cure = match begun.as_slice() {
+            [] => "create one with `stroll circle create`, or join one with `stroll join`".to_owned(),
+            names => format!(
+                "joining {} was begun; give the signed answer, or the invitation again, to `stroll join`",
+                names.join(", ")
+            ),
+        };
+        Ok(UsageError(format!("there is no circle in {}; {cure}", path.display())))
+    }
+
     fn only_circle(&self) -> anyhow::Result<String> {
         let mut names = self.circles()?;
         match names.len() {
-            0 => Err(UsageError(format!(
-                "there is no circle in {}; create one with `stroll circle create`, or join one with `stroll join`",
-                self.path()?.display()
-            ))
-            .into()),
+            0 => Err(self.no_circle()?.into()),
             1 => Ok(names.remove(0)),
             _ => Err(UsageError(format!(
                 "circle: there are several here ({}); say which one is meant",

@@ -30,6 +30,9 @@ use super::utc::{format_utc, now_s};
 /// No text of ours comes near.
 const TEXT_LIMIT: u64 = 64 << 10;
 
+/// Where a member listens that was not told.
+const LISTEN: &str = "0.0.0.0:7433";
+
 /// Join a circle, by the invitation that one of its members sent.
 ///
 /// Makes this member's key here, has it certified, and saves what `stroll run` needs. If it is interrupted, run the same
@@ -57,10 +60,10 @@ pub(super) struct Args {
     member: Option<String>,
 
     /// Where this member listens for datagrams
-    #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:7433", env = "STROLL_LISTEN")]
+    #[arg(long, value_name = "IP:PORT", default_value = LISTEN, env = "STROLL_LISTEN")]
     listen: SocketAddr,
 
-    /// Where others reach this member [default: where it listens, or as the network shows]
+    /// Where others reach this member [default: where it listens; if that is everywhere, the address from which it reaches the first members]
     #[arg(long, value_name = "HOST:PORT", env = "STROLL_ADDRESS")]
     address: Option<String>,
 
@@ -214,10 +217,18 @@ fn request(args: &Args, circle: &str) -> anyhow::Result<()> {
     let request = Request::new(&key, &member)?;
     eprintln!("A request for {member}, key {}. Let the one who created {circle} sign it:", key.member_id());
     eprintln!("    stroll circle sign FILE");
-    eprintln!("and give the answer to: stroll join FILE{}", args.homes.root.flags());
+    let flags = format!("{}{}", place_flags(args), args.homes.root.flags());
+    eprintln!("and give the answer to: stroll join FILE{flags}");
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", request.to_text())?;
     out.flush().context("cannot write the request")
+}
+
+/// Nothing is set up before the answer comes, so where to listen has to be said with it: again, if it was said already.
+fn place_flags(args: &Args) -> String {
+    let listen = (args.listen.to_string() != LISTEN).then(|| format!(" --listen {}", args.listen));
+    let address = args.address.as_ref().map(|address| format!(" --address {address}"));
+    [listen, address].into_iter().flatten().collect()
 }
 
 /// What a new member gets, besides the key that it made itself.

@@ -115,7 +115,8 @@ fn render(status: &StatusReport) -> String {
             writeln!(text, "certificate until {until}: {days} days are left, and it was not renewed yet")
         }
     };
-    let _ = writeln!(text, "\n{} other members", status.members.len());
+    let noun = if status.members.len() == 1 { "member" } else { "members" };
+    let _ = writeln!(text, "\n{} other {noun}", status.members.len());
     let width = status.members.iter().map(|member| member.name.chars().count()).max().unwrap_or(0);
     for member in &status.members {
         let _ = writeln!(text, "  {}", member_line(member, width));

@@ -50,3 +50,97 @@ impl Outbox {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{CircleId, MemberId, Time};
+    use crate::trust::Suite;
+    use crate::wire::{Body, Envelope, Header};
+
+    const GATE: [u8; 32] = [3; 32];
+
+    fn somewhere(port: u16) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    fn receiver() -> MemberId {
+        MemberId::from_bytes([2; 16])
+    }
+
+    fn circle() -> CircleId {
+        CircleId::from_bytes([1; 16])
+    }
+
+    fn key() -> PrivateKey {
+        PrivateKey::from_seed(Suite::Simulated, [4; 32])
+    }
+
+    fn datagram(body: Body) -> Datagram {
+        let header = Header::bare(body.kind(), circle(), key().member_id(), receiver());
+        Datagram { header, body, certificate: None, padding: 0 }
+    }
+
+    fn goodbye() -> Datagram {
+        datagram(Body::Leave { sequence: 1 })
+    }
+
+    fn cooling() -> Event {
+        Event::Cooling { until: Time::from_secs(1) }
+    }
+
+    /// What comes out: of a datagram where it goes and its kind, of an event nothing.
+    fn drain(outbox: &mut Outbox) -> Vec<Option<(u16, Kind)>> {
+        let take = || outbox.take(&key(), &GateKey::from_bytes(GATE));
+        let read = |output| match output {
+            Output::Event(_) => None,
+            Output::Datagram { to, bytes } => {
+                let envelope = Envelope::open(&bytes, circle(), receiver(), &GATE).unwrap();
+                Some((to.port(), envelope.header().kind))
+            }
+        };
+        std::iter::from_fn(take).map(read).collect()
+    }
+
+    #[test]
+    fn events_come_first_then_handoffs_then_all_others() {
+        let mut outbox = Outbox::default();
+        outbox.send(somewhere(1), goodbye());
+        outbox.send(somewhere(2), datagram(Body::Move));
+        outbox.tell(cooling());
+        outbox.send(somewhere(3), datagram(Body::Ack { entries: Vec::new() }));
+        outbox.tell(Event::StopSlot);
+        let came = drain(&mut outbox);
+        assert_eq!(
+            came,
+            [None, None, Some((2, Kind::Move)), Some((3, Kind::Ack)), Some((1, Kind::Leave))],
+            "and what is of one sort, in the order in which it was said"
+        );
+        assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn what_comes_in_between_two_takings_is_sorted_in() {
+        let mut outbox = Outbox::default();
+        outbox.send(somewhere(1), goodbye());
+        outbox.send(somewhere(2), goodbye());
+        let first = outbox.take(&key(), &GateKey::from_bytes(GATE));
+        assert!(matches!(first, Some(Output::Datagram { to, .. }) if to == somewhere(1)));
+        outbox.send(somewhere(3), datagram(Body::Move));
+        outbox.tell(cooling());
+        assert_eq!(drain(&mut outbox), [None, Some((3, Kind::Move)), Some((2, Kind::Leave))]);
+    }
+
+    #[test]
+    fn a_datagram_that_nobody_could_read_is_left_out_and_keeps_nothing_back() {
+        let mut outbox = Outbox::default();
+        let mut wrong = goodbye();
+        wrong.header.kind = Kind::Release;
+        outbox.send(somewhere(1), wrong.clone());
+        outbox.send(somewhere(2), goodbye());
+        outbox.send(somewhere(3), wrong);
+        assert!(!outbox.is_empty());
+        assert_eq!(drain(&mut outbox), [Some((2, Kind::Leave))]);
+        assert!(outbox.is_empty());
+    }
+}

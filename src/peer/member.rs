@@ -29,6 +29,7 @@ use crate::wire::records::{Certificate, Entry};
 use super::control::{self, ControlError};
 use super::lending::{self, Lending};
 use super::notices::{self, Notices};
+use super::place::shown_address;
 use super::{history, page};
 
 /// How long the certificates of new members are valid.
@@ -47,7 +48,8 @@ pub struct Options {
     pub hold: bool,
     /// Listen here instead of where the files say.
     pub listen: Option<SocketAddr>,
-    /// Tell others this address instead of the one that is listened on.
+    /// Tell others this address instead of the one that is listened on. Who listens everywhere and is not told one tells
+    /// the address from which it reaches the first members.
     pub address: Option<SocketAddr>,
     /// Make the circle's first token: what the founder's member does when it starts.
     pub found: bool,
@@ -131,7 +133,7 @@ impl Member {
             UdpSocket::bind(address).await.map_err(|source| PeerError::Listen { address, source })?;
         let bound = socket.local_addr().map_err(|source| PeerError::Listen { address, source })?;
         let config = node::Config {
-            address: options.address.unwrap_or(bound),
+            address: options.address.unwrap_or_else(|| shown_address(bound, &credentials.bootstrap)),
             sequence: node::first_sequence(clock.now().wall_ms(clock.wall_offset_ms())),
             boot_secret: random_bytes()?,
             wall_offset_ms: clock.wall_offset_ms(),
@@ -271,6 +273,9 @@ impl Member {
             }
             Event::Renew { member, nonce, address } => self.on_renew(member, nonce, address).await?,
             Event::Renewed { .. } => self.save_certificate().await,
+            Event::Agent(agent::Event::Generated { token, because: agent::Origin::Founded }) => {
+                info!(%token, "made the circle's first token");
+            }
             Event::Agent(agent::Event::Generated { token, because }) => {
                 warn!(%token, ?because, "made a new token");
             }

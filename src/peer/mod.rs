@@ -10,6 +10,7 @@ mod member;
 mod metrics;
 mod notices;
 mod page;
+mod place;
 mod report;
 
 pub use control::{Client, ControlError};

@@ -433,6 +433,23 @@ mod tests {
     }
 
     #[test]
+    fn who_answers_is_believed_again_whatever_was_forgotten() {
+        let mut directory = directory(8);
+        for n in [1, 2] {
+            directory.learn(entry(n, 5, 1000));
+            directory.remove(member(n));
+        }
+        directory.is_alive(member(1));
+        assert!(directory.is_empty(), "that it is alive does not say where");
+        assert_eq!(directory.learn(entry(1, 5, 1000)), Learned::New, "its old record does");
+        assert_eq!(directory.learn(entry(2, 5, 1000)), Learned::Nothing, "the other one has not answered");
+        directory.is_alive(member(1));
+        assert_eq!(directory.draw(9), [member(1)], "who is known stays as it is");
+        directory.leave(member(1), 5);
+        assert_eq!(directory.learn(entry(1, 5, 1000)), Learned::Nothing, "it is not believed for ever");
+    }
+
+    #[test]
     fn who_left_is_gone_until_it_says_otherwise() {
         let mut directory = directory(8);
         directory.learn(entry(1, 5, 1000));

@@ -11,7 +11,7 @@ use super::custody::{Custody, Due};
 use super::history::History;
 use super::hold::{Hold, Stage};
 use super::nouns::{Event, Input, Message, Origin, Output, Spurious, Token};
-use super::regeneration::Timer;
+use super::regeneration::{Alarm, Timer};
 use super::routing::Candidates;
 use super::sightings::Sightings;
 
@@ -307,7 +307,10 @@ impl Agent {
         self.offer_when_due(now);
         self.check_custody_when_due(now);
         if self.hold.is_none() && self.timer.deadline() <= now {
-            self.generate(Origin::NoNews, now);
+            match self.timer.run_out(&self.config, now) {
+                Alarm::Ask { count } => self.outputs.push_back(Output::Scout { count }),
+                Alarm::Regenerate => self.generate(Origin::NoNews, now),
+            }
         }
     }
 

@@ -7,7 +7,7 @@
 //!        |                     | spurious        +---> offer to another
 //!        |                     v
 //!        |                  discarded, silently
-//!        +--- no news for long, or a check unanswered ---> a new token: as if it had arrived
+//!        +--- no news for long, even when asked for, or a check unanswered ---> a new token: as if it had arrived
 //! ```
 //!
 //! One machine serves all sets of rules; [`Rules`] says which parts are on. The agent knows nothing of datagrams,

@@ -18,9 +18,9 @@ pub struct Token {
 /// What one agent says to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// The holder asks how long you have waited.
+    /// The holder asks how long you have waited; or somebody who has heard of no token for long, what you know.
     Scout {
-        /// What the holder knows of tokens.
+        /// What the asking member knows of tokens.
         hearsay: Hearsay,
     },
     /// The answer to a scout.

@@ -1,4 +1,4 @@
-//! The last resort: how long a member without a token waits before it makes one.
+//! The last resort: how long a member without a token waits before it makes one, and that it asks around first.
 
 use std::time::Duration;
 
@@ -19,7 +19,21 @@ pub(super) struct Timer {
     /// The early rules' Δ_gen.
     patience: Duration,
     deadline: Time,
+    /// Whether others were asked since the last news.
+    has_asked: bool,
 }
+
+/// What a member does whose timer has run out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Alarm {
+    /// Asks so many others whether they have seen a token.
+    Ask { count: usize },
+    /// Makes a token.
+    Regenerate,
+}
+
+/// How long to wait for what the others have seen: more than any round trip, and little beside the waiting before.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Over how many nominal periods quiet times are smoothed.
 const MEMORY_PERIODS: u32 = 4;
@@ -29,7 +43,8 @@ impl Timer {
     pub(super) fn new(config: &Config, rng: &mut Rng, now: Time) -> Self {
         let patience = config.max_interval();
         let members = config.capacity;
-        let mut timer = Self { last_news: now, usual_quiet: None, members, patience, deadline: now };
+        let mut timer =
+            Self { last_news: now, usual_quiet: None, members, patience, deadline: now, has_asked: false };
         timer.wind(config, rng);
         timer
     }
@@ -66,9 +81,35 @@ impl Timer {
         let memory = config.nominal_period().saturating_mul(MEMORY_PERIODS);
         let weight = 1.0 - (-quiet.as_secs_f64() / memory.as_secs_f64()).exp();
         let usual = self.usual_quiet.unwrap_or(config.nominal_period());
+        let is_comfort = self.is_comfort(at, usual, config);
         self.usual_quiet = Some(usual.mul_f64(1.0 - weight) + quiet.mul_f64(weight));
         self.last_news = at;
-        self.wind(config, rng);
+        if is_comfort {
+            self.wind(config, rng);
+        }
+    }
+
+    /// Of a token that lives, one of those who were asked knows something fresh. That it was seen later than we knew, but
+    /// long ago, is what they would say of a lost one, and no reason to wait all over again.
+    fn is_comfort(&self, at: Time, usual_quiet: Duration, config: &Config) -> bool {
+        let asked_at = self.deadline - ANSWERS_WITHIN;
+        !self.has_asked || at + usual_quiet + config.slot * 2 >= asked_at
+    }
+
+    /// The timer has run out. Silence may be bad luck: that nobody happened to ask this member, or that few know it yet,
+    /// as after a partition that healed. So who can ask does, once; only silence after that means that there is no token.
+    pub(super) fn run_out(&mut self, config: &Config, now: Time) -> Alarm {
+        let rules = &config.rules;
+        let may_ask =
+            matches!(rules.regeneration, Regeneration::Stretched { .. }) && rules.sightings.is_some();
+        match &rules.scouting {
+            Some(scouting) if may_ask && !self.has_asked => {
+                self.has_asked = true;
+                self.deadline = now + ANSWERS_WITHIN;
+                Alarm::Ask { count: scouting.scouts }
+            }
+            _ => Alarm::Regenerate,
+        }
     }
 
     /// The timer ran out, or custody did: there is a new token here.
@@ -107,6 +148,7 @@ impl Timer {
             }
         };
         self.deadline = self.last_news + wait;
+        self.has_asked = false;
     }
 
     /// Before anything was measured the usual quiet time is unknown; one nominal period stands for all of them.
@@ -194,6 +236,42 @@ mod tests {
             };
             let mean = (0..500).map(|_| first(&mut rng)).sum::<f64>() / 500.0;
             assert!((50.0..70.0).contains(&mean), "15 slots of 4 s, whatever the size: {mean} at {members}");
+        }
+    }
+
+    #[test]
+    fn who_can_ask_does_so_once_and_again_only_after_news() {
+        let (config, mut rng) = (config(Rules::guarded()), Rng::seeded(6));
+        let mut timer = Timer::new(&config, &mut rng, Time::ZERO);
+        let now = timer.deadline();
+        assert_eq!(timer.run_out(&config, now), Alarm::Ask { count: 8 });
+        assert_eq!(timer.deadline(), now + ANSWERS_WITHIN);
+        assert_eq!(timer.run_out(&config, timer.deadline()), Alarm::Regenerate);
+        timer.news(&config, &mut rng, now);
+        assert!(timer.deadline() >= now + config.min_interval(), "news end the alarm");
+        assert_eq!(timer.run_out(&config, timer.deadline()), Alarm::Ask { count: 8 });
+    }
+
+    #[test]
+    fn what_the_others_saw_long_ago_does_not_end_the_alarm() {
+        let (config, mut rng) = (config(Rules::guarded()), Rng::seeded(8));
+        let mut timer = Timer::new(&config, &mut rng, Time::ZERO);
+        (1..=1000).for_each(|n| timer.news(&config, &mut rng, Time::from_secs(n * 100)));
+        let now = timer.deadline();
+        timer.run_out(&config, now);
+        timer.news(&config, &mut rng, now - Duration::from_secs(250));
+        assert_eq!(timer.deadline(), now + ANSWERS_WITHIN, "the usual quiet time is 100 s");
+        timer.news(&config, &mut rng, now - Duration::from_secs(50));
+        assert!(timer.deadline() > now + ANSWERS_WITHIN);
+    }
+
+    #[test]
+    fn in_the_papers_nobody_asks() {
+        for rules in [Rules::early(), Rules::classic()] {
+            let (config, mut rng) = (config(rules), Rng::seeded(7));
+            let mut timer = Timer::new(&config, &mut rng, Time::ZERO);
+            let now = timer.deadline();
+            assert_eq!(timer.run_out(&config, now), Alarm::Regenerate);
         }
     }
 

@@ -36,7 +36,8 @@ pub enum Regeneration {
     /// The classic paper: Δ_min without a visit, then a Poisson process of mean γ.
     Poisson,
     /// Ours: as many of the member's own usual quiet times without news, and at least Δ_min; then a Poisson process
-    /// by which the circle wakes after some slots.
+    /// by which the circle wakes after some slots; and then, with scouting and sightings, only if nobody who is asked
+    /// has seen a token lately.
     Stretched {
         /// How many usual quiet times are suspicious. Where gaps are exponential, the usual one (weighted by length)
         /// is twice the mean; so 4 of them pass without news once in e⁸ ≈ 3,000 times.

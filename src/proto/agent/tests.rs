@@ -402,6 +402,37 @@ fn hearing_of_a_token_puts_regeneration_off_and_a_replay_does_not() {
     assert_eq!(bench.agent.next_deadline(), after, "an older session is no news");
 }
 
+/// A guarded member that has heard of nothing for so long that it asks around.
+fn uneasy() -> Bench {
+    let mut bench = Bench::new(Rules::guarded());
+    bench.now = bench.agent.next_deadline();
+    bench.tell(Input::Wake);
+    assert_eq!(bench.said, [Output::Scout { count: 8 }], "it asks, and makes nothing yet");
+    bench
+}
+
+#[test]
+fn who_has_heard_of_no_token_for_long_asks_before_it_makes_one() {
+    let mut bench = uneasy();
+    bench.now = bench.agent.next_deadline();
+    bench.tell(Input::Wake);
+    assert_eq!(bench.generated(), Some(Origin::NoNews), "nobody knew of one");
+}
+
+#[test]
+fn an_answer_that_tells_of_a_token_ends_the_alarm_and_one_that_does_not_is_no_comfort() {
+    let tell = |hearsay| Message::Report { waited: None, has_work: true, hearsay };
+    let mut bench = uneasy();
+    let (asked_at, alarm) = (bench.now, bench.agent.next_deadline());
+    bench.hears(5, tell(Hearsay::default()));
+    assert_eq!(bench.agent.next_deadline(), alarm);
+    bench.hears(6, tell(seen(10, 7, 30)));
+    assert!(bench.agent.next_deadline() > asked_at + Duration::from_secs(MIN_INTERVAL - 31));
+    bench.now = alarm;
+    bench.tell(Input::Wake);
+    assert_eq!(bench.said, []);
+}
+
 // --- scouting ---------------------------------------------------------------------------------------------------
 
 #[test]
