@@ -8,6 +8,7 @@
 //! | [`backoff`] | how long to wait before the next try |
 //! | [`pull`] | the loop behind every job that pulls: what a feed wants, in slots |
 //! | [`get`] | pulls single files |
+//! | [`subscribe`] | follows a stream of files |
 //! | [`manifest`] | what is remembered of a tree of replicas |
 //! | [`board`] | what the jobs are doing, for all to see |
 //! | [`schedule`] | when a job runs again |
@@ -26,6 +27,7 @@ pub mod manifest;
 pub mod pull;
 pub mod schedule;
 pub mod slots;
+pub mod subscribe;
 pub mod template;
 
 pub use backoff::{Backoff, Patience};

@@ -45,6 +45,11 @@ pub trait Feed: Send {
     fn stream_rate(&self) -> Option<u64> {
         None
     }
+
+    /// A turn begins, in a slot that ends by itself or not; or (`false`) it is over.
+    fn slot_changed(&mut self, is_in_limited_slot: bool) {
+        let _ = is_in_limited_slot;
+    }
 }
 
 /// What to do next.

@@ -302,10 +302,12 @@ async fn run<F: Feed>(common: &Common<'_, F>, workers: &mut [Worker], slots: &mu
         let before = common.slot_began();
         let slot = turn.slot.clone().ended_by(common.stop.clone());
         let return_time = slots.expected_wait();
+        common.work().feed.slot_changed(slot.is_limited());
         let turns = workers.iter_mut().map(|worker| worker.turn(common, &slot, return_time));
         let ends = join_all(turns).await;
         // From here on the token may go.
         drop(turn);
+        common.work().feed.slot_changed(false);
         common.watch.on(Event::SlotEnded { bytes: common.totals().bytes - before });
         match worst(ends) {
             TurnEnd::Drained => break,
