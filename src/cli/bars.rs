@@ -27,13 +27,16 @@ pub(super) struct Bars {
 struct State {
     total: ProgressBar,
     files: BTreeMap<usize, File>,
-    wanted: usize,
+    /// How many files there are, if that is known.
+    wanted: Option<usize>,
     done: usize,
     bytes: u64,
     began: Instant,
     next_line: Instant,
     /// What is going on besides bytes, such as waiting for the token.
     doing: String,
+    /// What a job wants to have said all the time, such as its lag.
+    note: String,
 }
 
 struct File {
@@ -45,7 +48,7 @@ struct File {
 }
 
 impl Bars {
-    pub(super) fn new(show: Show, wanted: usize) -> Self {
+    pub(super) fn new(show: Show, wanted: Option<usize>) -> Self {
         let target = match show {
             Show::Bar => ProgressDrawTarget::stderr(),
             Show::Line | Show::Json | Show::Nothing => ProgressDrawTarget::hidden(),
@@ -65,6 +68,7 @@ impl Bars {
             began: now(),
             next_line: now() + LINE_EVERY,
             doing: String::new(),
+            note: String::new(),
         };
         let bars = Self { show, all, state: Mutex::new(state) };
         bars.state().tell();
@@ -94,6 +98,24 @@ impl Bars {
             Show::Line => eprintln!("{line}"),
             Show::Json | Show::Nothing => {}
         }
+    }
+
+    /// Something happened that only programs want to know.
+    pub(super) fn event(&self, event: &serde_json::Value) {
+        if self.show == Show::Json {
+            eprintln!("{event}");
+        }
+    }
+
+    /// What is said all the time from now on.
+    pub(super) fn note(&self, note: String) {
+        let mut state = self.state();
+        if state.note != note {
+            state.note = note;
+            state.tell();
+        }
+        drop(state);
+        self.line_if_due();
     }
 
     fn file_bar(&self, name: &str) -> ProgressBar {
@@ -140,9 +162,9 @@ impl Bars {
     }
 
     /// Says what is wrong with one of several files, however quiet we are; of a single one the end will tell.
-    fn complain(&self, line: &str) {
+    pub(super) fn complain(&self, line: &str) {
         match self.show {
-            _ if self.state().wanted == 1 => {}
+            _ if self.state().wanted == Some(1) => {}
             Show::Nothing => eprintln!("{line}"),
             Show::Bar | Show::Line | Show::Json => self.say(line),
         }
@@ -226,8 +248,15 @@ impl State {
     }
 
     fn headline(&self) -> String {
-        let files = format!("{} of {} files", self.done, self.wanted);
-        if self.doing.is_empty() { files } else { format!("{files}, {}", self.doing) }
+        let mut line = match self.wanted {
+            Some(wanted) => format!("{} of {wanted} files", self.done),
+            None => format!("{} files", self.done),
+        };
+        for more in [&self.note, &self.doing].into_iter().filter(|more| !more.is_empty()) {
+            line.push_str(", ");
+            line.push_str(more);
+        }
+        line
     }
 
     fn line(&self) -> String {

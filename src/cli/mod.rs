@@ -17,6 +17,7 @@ mod run;
 mod settings;
 mod simulate;
 mod status;
+mod subscribe;
 mod transfer;
 mod utc;
 
@@ -46,6 +47,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Get(Box<get::Args>),
+    Subscribe(Box<subscribe::Args>),
     Circle(circle::Args),
     Join(join::Args),
     Run(run::Args),
@@ -71,6 +73,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
     let settings = Settings::load(cli.config.as_deref())?;
     match cli.command {
         Command::Get(args) => get::run(&args, settings.transfer),
+        Command::Subscribe(args) => subscribe::run(&args, settings.transfer),
         Command::Circle(args) => circle::run(&args),
         Command::Join(args) => join::run(&args),
         Command::Run(args) => run::run(&args),

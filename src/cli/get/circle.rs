@@ -1,19 +1,18 @@
-//! Whether a `get` pulls in a circle's slots, and where those come from.
+//! Whether a job pulls in a circle's slots, and where those come from.
 
 use stroll::fetch::Address;
 use stroll::jobs::Slots;
-use stroll::jobs::pull::Want;
 use stroll::peer::{Client, ControlError, Member, Options, PeerError};
 use stroll::trust::Home;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::Args;
 use crate::cli::bars::Bars;
 use crate::cli::homes::load_address;
+use crate::cli::job::JobArgs;
 
 /// Where slots come from while this lasts.
-pub(super) struct Circle {
+pub(in crate::cli) struct Circle {
     slots: Slots,
     /// If none was running.
     member: Option<OwnMember>,
@@ -26,12 +25,12 @@ struct OwnMember {
 }
 
 impl Circle {
-    pub(super) fn slots(&mut self) -> &mut Slots {
+    pub(in crate::cli) fn slots(&mut self) -> &mut Slots {
         &mut self.slots
     }
 
     /// Hands the token over, if it is here, and goes.
-    pub(super) async fn leave(self) {
+    pub(in crate::cli) async fn leave(self) {
         drop(self.slots);
         if let Some(OwnMember { stop, running }) = self.member {
             drop(stop);
@@ -43,13 +42,18 @@ impl Circle {
 }
 
 /// Finds the circle for these files: the one that was named, or the one whose source has them all.
-pub(super) async fn enter(args: &Args, wants: &[Want], bars: &Bars) -> anyhow::Result<Circle> {
-    let found = if args.job.solo || args.dry_run {
+pub(in crate::cli) async fn enter(
+    job: &JobArgs,
+    is_dry_run: bool,
+    addresses: &[&Address],
+    bars: &Bars,
+) -> anyhow::Result<Circle> {
+    let found = if job.solo || is_dry_run {
         None
-    } else if args.job.home.circle.is_some() {
-        Some(args.job.home.open()?)
+    } else if job.home.circle.is_some() {
+        Some(job.home.open()?)
     } else {
-        find(args, wants)?
+        find(job, addresses)?
     };
     let Some((name, home)) = found else { return Ok(Circle { slots: Slots::eternal(), member: None }) };
     bars.say(&format!("in the slots of circle {name}"));
@@ -60,12 +64,12 @@ pub(super) async fn enter(args: &Args, wants: &[Want], bars: &Bars) -> anyhow::R
     }
 }
 
-fn find(args: &Args, wants: &[Want]) -> anyhow::Result<Option<(String, Home)>> {
-    for name in args.job.home.root.circles()? {
-        let Ok((name, home)) = args.job.home.root.open(Some(&name)) else { continue };
+fn find(job: &JobArgs, addresses: &[&Address]) -> anyhow::Result<Option<(String, Home)>> {
+    for name in job.home.root.circles()? {
+        let Ok((name, home)) = job.home.root.open(Some(&name)) else { continue };
         let Ok(credentials) = home.load_credentials() else { continue };
         let Ok((source, _)) = Address::parse(&credentials.roll.charter().source) else { continue };
-        if wants.iter().all(|want| source.contains(&want.address)) {
+        if addresses.iter().all(|address| source.contains(address)) {
             return Ok(Some((name, home)));
         }
     }

@@ -1,8 +1,8 @@
 //! `stroll get`: pull files, alone or in a circle's slots.
 
-mod circle;
+pub(super) mod circle;
 mod output;
-mod summary;
+pub(super) mod summary;
 
 use std::path::PathBuf;
 
@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args, settings: Transfer) -> anyhow::Result<()> {
     let sha256 = args.job.json && !args.dry_run;
     let config = Config { dry_run: args.dry_run, ..args.job.config(&transfer, logins, sha256)? };
     let show = args.job.progress.resolve(args.job.log.is_quiet());
-    let bars = Bars::new(show, wants.len());
+    let bars = Bars::new(show, Some(wants.len()));
     logging::start_through(&args.job.log, bars.bars().clone())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(pull(args, wants, &config, timetable, &bars))
@@ -90,7 +90,8 @@ async fn pull(
     let (order, stop) = watch::channel(false);
     let reason = watch_for_the_end(order, args.job.max_duration)?;
     let limiter = Limiter::new(None);
-    let mut circle = circle::enter(args, &wants, bars).await?;
+    let addresses: Vec<_> = wants.iter().map(|want| &want.address).collect();
+    let mut circle = circle::enter(&args.job, args.dry_run, &addresses, bars).await?;
     let names: Vec<_> = wants.iter().map(summary::Named::new).collect();
     let (fates, totals) = {
         let got = get::get(wants, config, circle.slots(), &limiter, &stop, bars);

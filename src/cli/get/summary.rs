@@ -126,7 +126,7 @@ fn is_same(failures: &[&PullError]) -> bool {
 }
 
 /// Which exit code an error gives.
-fn code_of(error: &PullError) -> Code {
+pub(in crate::cli) fn code_of(error: &PullError) -> Code {
     match error {
         PullError::Source(fault) => match fault {
             Fault::NotFound(_) => Code::FileNotFound,

@@ -9,10 +9,12 @@
 //! |---|---|
 //! | [`feed`] | what there is to do, one thing at a time |
 //! | `worker` | does one thing at a time, over its own connections |
+//! | `following` | does it for files that grow |
 //! | `sums` | checksums that lie beside the files |
 //! | [`report`] | what was done, and what is told meanwhile |
 
 pub mod feed;
+mod following;
 pub mod report;
 mod sums;
 mod worker;
@@ -36,7 +38,7 @@ use crate::fetch::{Address, Fault, Name, Options};
 use super::backoff::Patience;
 use super::slots::{Sign, Slots, Turn};
 
-pub use feed::{End, Feed, Moment, Next, Task, To, Want};
+pub use feed::{End, Feed, Follow, Followed, Moment, Next, Rotated, Task, To, Want};
 pub use report::{Event, Fate, Totals, Watch};
 use worker::{TurnEnd, Worker};
 

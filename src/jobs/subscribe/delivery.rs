@@ -99,7 +99,11 @@ impl Delivery<'_> {
                     Output::Forgotten(path) => changes.extend(self.forgotten(path).await?),
                     Output::Reached(at_s) => notes.push((REACHED, at_s.to_be_bytes().to_vec())),
                     Output::Gap(path) => self.tell.gap(&path),
-                    Output::Rotated { path, kept } => self.tell.rotated(&path, kept.as_deref()),
+                    Output::Rotated { path, kept } => {
+                        self.tell.rotated(&path, kept.as_deref());
+                        // Nothing of the new one was delivered yet.
+                        changes.push((path, None));
+                    }
                 }
             }
             self.write(changes, notes).await?;
@@ -140,12 +144,9 @@ impl Delivery<'_> {
                 }
             };
             let Some(item) = item else { return Ok(()) };
-            if let Some(record) = self.one(&item).await? {
-                done.push((item.path.clone(), Some(record)));
-            } else {
-                // Somebody removed it: then nothing was ever here.
-                done.push((item.path.clone(), None));
-            }
+            // If somebody removed it, nothing was ever here.
+            let record = self.one(&item).await?.filter(|_| !item.is_gone);
+            done.push((item.path.clone(), record));
             self.backlog.lock().expect("nobody panics with the backlog in hand").remove(&item.path);
         }
     }

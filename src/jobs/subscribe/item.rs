@@ -25,6 +25,8 @@ pub struct Item {
     pub record: Record,
     /// Of a growing file, the bytes that are new; of any other, `None`: all of them.
     pub piece: Option<Piece>,
+    /// The replica is gone: nothing is to be remembered of it.
+    pub is_gone: bool,
 }
 
 /// A piece of a growing file. The open file stays what it is when its name goes to another one.

@@ -14,6 +14,9 @@ const MOST_FILES: usize = 1_000_000;
 /// No more folders wait to be listed.
 const MOST_FOLDERS: usize = 100_000;
 
+/// Some listings tell whole minutes, rounded down.
+pub(super) const MINUTE_S: i64 = 60;
+
 /// A file as a look saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
@@ -90,6 +93,12 @@ impl Look {
                 (EntryKind::Folder, _) => {}
             }
         }
+    }
+
+    /// Whether the source tells times in whole minutes.
+    pub(super) fn is_by_minute(&self) -> bool {
+        let mut times = self.files.values().filter_map(|seen| seen.modified_s);
+        times.all(|modified_s| modified_s.rem_euclid(MINUTE_S) == 0)
     }
 
     /// Whether every folder was listed.

@@ -8,6 +8,8 @@
 //! | file | what it is |
 //! |---|---|
 //! | [`stream`], `look` | the feed of a folder in which files appear |
+//! | [`growing`] | the feed of one file that grows |
+//! | [`named`] | the feed of files whose names are known |
 //! | [`item`] | what feeds tell the delivery |
 //! | [`lag`] | how far behind the source |
 //! | `delivery` | what becomes of a file that is here, in order and at least once |
@@ -15,10 +17,12 @@
 //! | `keep` | removes old replicas |
 
 mod delivery;
+pub mod growing;
 pub mod item;
 mod keep;
 pub mod lag;
 mod look;
+pub mod named;
 mod out;
 pub mod stream;
 
@@ -30,18 +34,21 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 
+use crate::fetch::engine::PullError;
 use crate::fetch::limit::Limiter;
 use crate::fetch::sink::{Folder, SinkError};
-use crate::fetch::{Address, Fault, Name};
+use crate::fetch::{Address, Fault, Name, NameError};
 
 use super::board::Line;
 use super::filter::Filter;
 use super::hook::Hook;
 use super::manifest::{Manifest, ManifestError, Record};
-use super::pull::{Config, Totals, Watch, pull};
+use super::pull::{Config, Follow, Totals, Watch, pull};
 use super::slots::Slots;
-use delivery::{BEGUN, Delivery, blocking};
+use delivery::{BEGUN, Delivery, REACHED, blocking};
+use growing::Growing;
 use item::{Item, Machine, Told};
+use named::Named;
 use out::Out;
 
 pub use delivery::DeliveryError;
@@ -95,7 +102,16 @@ pub enum How {
         settle: Duration,
         /// Folders in it, too.
         recursive: bool,
+        /// Files may still grow; whether the replica of one that is suddenly another is kept.
+        follow: Option<bool>,
     },
+    /// By appending to its replica: it is one file that grows.
+    Growing {
+        /// Whether the replica of one that is suddenly another is kept.
+        keep_old: bool,
+    },
+    /// By names that are known.
+    Named(named::Config),
 }
 
 /// What goes to standard output.
@@ -125,6 +141,12 @@ pub enum SubscribeError {
     /// There is nothing to subscribe to.
     #[error(transparent)]
     Source(Fault),
+    /// It cannot be followed.
+    #[error(transparent)]
+    Pull(PullError),
+    /// There is no name to be had from the address.
+    #[error("no file name to be had from the address")]
+    Name(#[source] NameError),
 }
 
 /// How a subscription ended.
@@ -216,7 +238,7 @@ pub async fn subscribe(
     let backlog = Arc::new(Mutex::new(Backlog::default()));
     let ways = Ways { config: &config, slots, limiter, stop, tell };
     match &spec.how {
-        How::Folder { filter, order, settle, recursive } => {
+        How::Folder { filter, order, settle, recursive, follow } => {
             let folder = stream::Config {
                 root: spec.address.clone(),
                 target: spec.target.clone(),
@@ -226,11 +248,44 @@ pub async fn subscribe(
                 poll: spec.poll,
                 settle: *settle,
                 recursive: *recursive,
+                follow: *follow,
             };
             let known = memory.known.clone();
             let stream = Stream::new(folder, known, memory.is_first, Arc::clone(&backlog));
             let (stream, outcome) = run(stream, &spec, memory, backlog, ways).await?;
             stream.into_failure().map_or(Ok(outcome), |fault| Err(SubscribeError::Source(fault)))
+        }
+        How::Growing { keep_old } => {
+            let name = spec.address.file_name().map_err(SubscribeError::Name)?;
+            let told = memory.known.iter().find(|(path, _)| path == name.as_str());
+            let follow = Follow {
+                address: spec.address.clone(),
+                root: spec.target.clone(),
+                below: Vec::new(),
+                name,
+                keep_old: *keep_old,
+            };
+            let told = told.map(|(_, record)| record.size);
+            let feed = Growing::new(follow, spec.poll, told, Arc::clone(&backlog));
+            let (feed, outcome) = run(feed, &spec, memory, backlog, ways).await?;
+            feed.into_failure().map_or(Ok(outcome), |error| Err(SubscribeError::Pull(error)))
+        }
+        How::Named(names) => {
+            let reached = memory.manifest.note(REACHED)?;
+            let reached_s = reached.and_then(|bytes| Some(i64::from_be_bytes(bytes.try_into().ok()?)));
+            let begin_s = reached_s.or(match memory.since {
+                Since::At(from_s) => Some(from_s),
+                Since::Now | Since::All => None,
+            });
+            let feed = Named::new(
+                names.clone(),
+                spec.address.clone(),
+                spec.target.clone(),
+                begin_s,
+                Arc::clone(&backlog),
+            );
+            let (_, outcome) = run(feed, &spec, memory, backlog, ways).await?;
+            Ok(outcome)
         }
     }
 }
@@ -289,7 +344,8 @@ fn item(root: &Address, path: &str, record: &Record) -> Option<Item> {
     let name = below.pop()?;
     let folder = below.iter().fold(root.clone(), |folder, name| folder.folder(name));
     let address = folder.file(&name);
-    Some(Item { path: path.to_owned(), below, name, address, record: record.clone(), piece: None })
+    let (path, record) = (path.to_owned(), record.clone());
+    Some(Item { path, below, name, address, record, piece: None, is_gone: false })
 }
 
 /// Pulls and delivers, until there is an order to stop or something fails.

@@ -38,10 +38,7 @@ impl Out {
                 let _ = answer.send(put(&mut to, what));
             }
         };
-        thread::Builder::new()
-            .name("out".to_owned())
-            .spawn(work)
-            .expect("the system allows one more thread");
+        thread::Builder::new().name("out".to_owned()).spawn(work).expect("the system allows one more thread");
         Self(ask)
     }
 

@@ -15,24 +15,22 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use super::growing::Track;
 use super::item::{Item, Machine, Output};
 use super::lag::{Backlog, Growth};
-use super::look::{Look, Seen};
+use super::look::{Look, MINUTE_S, Seen};
 use crate::base::Time;
 use crate::fetch::engine::PullError;
 use crate::fetch::{Address, Fault};
 use crate::jobs::filter::Filter;
 use crate::jobs::manifest::Record;
-use crate::jobs::pull::{End, Fate, Feed, Moment, Next, Task, To, Want};
+use crate::jobs::pull::{End, Fate, Feed, Follow, Followed, Moment, Next, Task, To, Want};
 
 /// A file that the source has not listed for so long is forgotten: shorter absences are mishaps.
 const FORGET_AFTER: Duration = Duration::from_secs(3_600);
 
 /// The longest wait before a file that cannot be had is tried again.
 const LONGEST_RETRY: Duration = Duration::from_secs(3_600);
-
-/// Listings that tell whole minutes round down.
-const MINUTE_S: i64 = 60;
 
 /// In which order files are delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,11 +73,16 @@ pub struct Config {
     pub settle: Duration,
     /// Folders in the folder, too.
     pub recursive: bool,
+    /// Files may still grow: what is new of each is appended, and delivered, as it comes. If it is suddenly another file,
+    /// its old replica is kept (`true`) or dropped.
+    pub follow: Option<bool>,
 }
 
 /// What is known of a file at the source.
 #[derive(Debug)]
 struct Known {
+    /// Of a growing file, how much of it was told.
+    told: u64,
     size: Option<u64>,
     modified_s: Option<i64>,
     state: State,
@@ -130,6 +133,8 @@ pub struct Stream {
     next_id: usize,
     outputs: VecDeque<Output>,
     growth: Growth,
+    /// The source tells times in whole minutes.
+    is_by_minute: bool,
     backlog: Arc<Mutex<Backlog>>,
     failure: Option<Fault>,
 }
@@ -143,7 +148,7 @@ impl Stream {
         backlog: Arc<Mutex<Backlog>>,
     ) -> Self {
         let done = |record: Record| Known {
-            // What the source did not say is not remembered either.
+            told: if record.flushed { 0 } else { record.size },
             size: Some(record.size),
             modified_s: record.modified_s,
             state: State::Done,
@@ -164,6 +169,7 @@ impl Stream {
             next_id: 0,
             outputs: VecDeque::new(),
             growth: Growth::default(),
+            is_by_minute: true,
             backlog,
             failure: None,
         }
@@ -181,6 +187,11 @@ impl Stream {
     fn id(&mut self) -> usize {
         self.next_id += 1;
         self.next_id
+    }
+
+    /// When a file that is listed with this time was changed at the latest.
+    fn latest(&self, modified_s: i64) -> i64 {
+        if self.is_by_minute { modified_s.saturating_add(MINUTE_S - 1) } else { modified_s }
     }
 
     // --- looking ---
@@ -228,6 +239,7 @@ impl Stream {
     /// A look is over.
     fn on_look(&mut self, look: Look, at: Moment) {
         self.plan_look(at);
+        self.is_by_minute = look.is_by_minute();
         let begins = self.is_first && self.config.since == Since::Now;
         let mut before = Vec::new();
         let mut new_bytes = 0_u64;
@@ -241,10 +253,10 @@ impl Stream {
             }
             if begins {
                 let size = size.unwrap_or(0);
-                let record =
-                    Record { size, modified_s, delivered: true, flushed: true, ..Record::default() };
+                let record = Record { size, modified_s, delivered: true, flushed: true, ..Record::default() };
                 before.push((path.clone(), record));
-                let known = Known { size: seen.size, modified_s, state: State::Done, missing_since: None };
+                let known =
+                    Known { told: 0, size: seen.size, modified_s, state: State::Done, missing_since: None };
                 self.known.insert(path, known);
                 continue;
             }
@@ -260,7 +272,7 @@ impl Stream {
 
     fn is_meant(&self, path: &str, seen: &Seen, at: Moment) -> bool {
         let is_late = match (self.config.since, seen.modified_s) {
-            (Since::At(from_s), Some(modified_s)) => latest(modified_s) >= from_s,
+            (Since::At(from_s), Some(modified_s)) => self.latest(modified_s) >= from_s,
             _ => true,
         };
         is_late && self.config.filter.allows_file(path, seen.size, seen.modified_s, at.wall_s)
@@ -268,13 +280,14 @@ impl Stream {
 
     /// What a listed file means. Gives how many bytes are new.
     fn on_seen(&mut self, path: String, seen: Seen, at: Moment) -> u64 {
-        let size = seen.size.unwrap_or(0);
+        let bytes = seen.size.unwrap_or(0);
         let Some(known) = self.known.get_mut(&path) else {
             let state = State::Settling { since: at.now, tries: 0 };
-            let known = Known { size: seen.size, modified_s: seen.modified_s, state, missing_since: None };
+            let (size, modified_s) = (seen.size, seen.modified_s);
+            let known = Known { told: 0, size, modified_s, state, missing_since: None };
             self.known.insert(path.clone(), known);
             self.enter(path, seen, at);
-            return size;
+            return bytes;
         };
         known.missing_since = None;
         let is_same = !differ(known.size, seen.size) && !differ(known.modified_s, seen.modified_s);
@@ -288,8 +301,9 @@ impl Stream {
             }
             _ => {}
         }
-        let grown = size.saturating_sub(known.size.unwrap_or(0));
-        let new = if known.state == State::Done { size } else { grown };
+        let grown = bytes.saturating_sub(known.size.unwrap_or(0));
+        let is_anew = known.state == State::Done && self.config.follow.is_none();
+        let new = if is_anew { bytes } else { grown };
         self.ready.remove(&key(self.config.order, &path, known.modified_s));
         known.size = seen.size;
         known.modified_s = seen.modified_s;
@@ -309,10 +323,12 @@ impl Stream {
 
     /// Whether a file that is waiting may be pulled now.
     fn settle(&mut self, path: &str, seen: &Seen, at: Moment) {
-        let settle = self.config.settle;
+        let modified_s = seen.modified_s.map(|modified_s| self.latest(modified_s));
+        // A file that may grow need not have stopped.
+        let settle = if self.config.follow.is_some() { Duration::ZERO } else { self.config.settle };
         let Some(known) = self.known.get_mut(path) else { return };
         let tries = match known.state {
-            State::Settling { since, tries } if is_settled(seen, since, settle, at) => tries,
+            State::Settling { since, tries } if is_settled(modified_s, since, settle, at) => tries,
             State::Failed { again, tries } if again <= at.now => tries,
             _ => return,
         };
@@ -356,11 +372,19 @@ impl Stream {
             known.state = State::Pulling { tries };
         }
         let id = self.id();
-        let to = To::File {
-            root: self.config.target.clone(),
-            below: seen.below.clone(),
-            name: seen.name.clone(),
-        };
+        if let Some(keep_old) = self.config.follow {
+            let follow = Follow {
+                address: self.address(&seen),
+                root: self.config.target.clone(),
+                below: seen.below.clone(),
+                name: seen.name.clone(),
+                keep_old,
+            };
+            self.turns.insert(id, Turn { seen, path, item: None });
+            return Some((id, Task::Follow(follow)));
+        }
+        let to =
+            To::File { root: self.config.target.clone(), below: seen.below.clone(), name: seen.name.clone() };
         let want = Want { address: self.address(&seen), to, expected: None, ask_first: true };
         self.turns.insert(id, Turn { seen, path, item: None });
         Some((id, Task::Pull(want)))
@@ -398,8 +422,36 @@ impl Stream {
             address,
             record,
             piece: None,
+            is_gone: false,
         }));
         self.tell_in_order();
+    }
+
+    fn on_followed(&mut self, id: usize, followed: Result<Followed, PullError>, at: Moment) {
+        let followed = match followed {
+            Ok(followed) => followed,
+            Err(error) => return self.on_failed(id, &error, at),
+        };
+        let Some(turn) = self.turns.remove(&id) else { return };
+        let address = self.address(&turn.seen);
+        let Turn { seen, path, .. } = turn;
+        let Some(known) = self.known.get_mut(&path) else { return };
+        let track = Track { path: &path, below: &seen.below, name: &seen.name, address: &address };
+        let is_whole = followed.is_complete;
+        let appended = track.told(&mut known.told, followed, seen.modified_s, at);
+        if is_whole {
+            known.size = seen.size;
+            known.modified_s = seen.modified_s;
+            known.state = State::Done;
+            self.seen.remove(&path);
+            if appended.is_empty() {
+                self.backlog().remove(&path);
+            }
+        } else {
+            known.state = State::Ready { tries: 0 };
+            self.ready.insert(key(self.config.order, &path, known.modified_s));
+        }
+        self.outputs.extend(appended);
     }
 
     fn on_failed(&mut self, id: usize, error: &PullError, at: Moment) {
@@ -446,7 +498,13 @@ impl Feed for Stream {
         match end {
             End::Listed(listed) => self.on_listed(id, listed, at),
             End::Pulled(fate) => self.on_pulled(id, fate, at),
+            End::Followed(followed) => self.on_followed(id, followed, at),
         }
+    }
+
+    fn abreast(&self) -> usize {
+        // Two connections must not append to one file.
+        if self.config.follow.is_some() { 1 } else { usize::MAX }
     }
 
     fn outlook(&self) -> Option<Address> {
@@ -471,15 +529,10 @@ impl Machine for Stream {
 }
 
 /// Whether it has not changed for long enough: over two looks, or by its own time.
-fn is_settled(seen: &Seen, since: Time, settle: Duration, at: Moment) -> bool {
+fn is_settled(modified_s: Option<i64>, since: Time, settle: Duration, at: Moment) -> bool {
     let settle_s = i64::try_from(settle.as_secs()).unwrap_or(i64::MAX);
-    let age_s = seen.modified_s.map(|modified_s| at.wall_s.saturating_sub(latest(modified_s)));
+    let age_s = modified_s.map(|modified_s| at.wall_s.saturating_sub(modified_s));
     settle.is_zero() || at.now.since(since) >= settle || age_s.is_some_and(|age_s| age_s > settle_s)
-}
-
-/// When a file that is listed with this time was changed at the latest.
-fn latest(modified_s: i64) -> i64 {
-    if modified_s.rem_euclid(MINUTE_S) == 0 { modified_s.saturating_add(MINUTE_S - 1) } else { modified_s }
 }
 
 /// Whether both are known and are not equal.
