@@ -104,8 +104,9 @@ pub(super) struct StreamOptions {
     #[arg(long, env = "STROLL_RECURSIVE")]
     pub(super) recursive: bool,
 
-    /// Files that grow: what is new of the file, or of those in the folder, is appended and delivered as it comes
-    #[arg(long, conflicts_with = "settle", env = "STROLL_FOLLOW")]
+    /// Files that grow: what is new of the file, or of those in the folder, is appended and delivered as it comes, settled
+    /// or not
+    #[arg(long, env = "STROLL_FOLLOW")]
     pub(super) follow: bool,
 
     /// What to do with the replica of a growing file that is suddenly another one: keep it as NAME.TIME, or drop it

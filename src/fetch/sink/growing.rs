@@ -181,7 +181,10 @@ impl Inner {
     /// Durable first, then remembered.
     fn checkpoint(&self, modified_s: Option<i64>) -> Result<u64, SinkError> {
         self.check()?;
-        let (written, durable) = (self.state().written, self.state().durable);
+        let (written, durable) = {
+            let state = self.state();
+            (state.written, state.durable)
+        };
         if written == durable {
             return Ok(durable);
         }
