@@ -32,13 +32,20 @@ use web::{Kind, Web};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Looks as often as may be, and does not wait for long.
-const QUICK: &[&str] = &["--poll", "1s", "--settle", "0s", "--refusal-wait", "1s", "--progress", "json"];
+const QUICK: &[[&str; 2]] =
+    &[["--poll", "1s"], ["--settle", "0s"], ["--refusal-wait", "1s"], ["--progress", "json"]];
+
+/// These flags, and the usual ones where they do not say otherwise.
+fn quick(args: &[&str]) -> Vec<String> {
+    let usual = QUICK.iter().filter(|[flag, _]| !args.contains(flag)).flatten();
+    usual.chain(args).map(|&word| word.to_owned()).collect()
+}
 
 fn command(desk: &Desk, url: &str, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stroll"));
     command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("HOME", desk.home());
     command.current_dir(desk.path("")).args(["subscribe", url, "in"]).stdin(Stdio::null());
-    command.args(QUICK).args(args);
+    command.args(quick(args));
     command
 }
 
@@ -184,9 +191,10 @@ fn a_source_that_goes_away_is_waited_for() {
 #[test]
 fn a_stream_comes_from_ftp_and_folders_in_it_if_asked() {
     let (server, desk) = (Ftpd::start(ftpd::Kind::Vsftpd), Desk::new());
-    server.put("s/deep/er/a.dat", b"a", 1_600_000_000);
-    server.put("s/b.dat", b"bb", 1_600_000_100);
-    server.put("s/c.txt", b"ccc", 1_600_000_050);
+    let now_s = jiff::Timestamp::now().as_second().unsigned_abs();
+    server.put("s/deep/er/a.dat", b"a", now_s - 1_000);
+    server.put("s/b.dat", b"bb", now_s - 500);
+    server.put("s/c.txt", b"ccc", now_s - 700);
     let password = desk.private("password", "right\n");
     let login = ["--user", "anonymous", "--password-file", password.to_str().unwrap()];
     let args = ["--since", "all", "--recursive", "--include", "*.dat"];
@@ -386,11 +394,9 @@ fn a_reader_that_sleeps_does_not_keep_the_token() {
     others[0].run();
     let target = folder.path().join("in");
     let mut command = labs[0].stroll(&["subscribe", &url]);
-    command.arg(&target).arg("--state").arg(folder.path().join("state")).args(QUICK);
-    let mut running = Running::start({
-        command.args(["--since", "all", "--stdout"]);
-        command
-    });
+    command.arg(&target).arg("--state").arg(folder.path().join("state"));
+    command.args(quick(&["--since", "all", "--stdout"]));
+    let mut running = Running::start(command);
     running.wait_for("slot");
     let bytes: Vec<Vec<u8>> = (0..6).map(|n| noise(n, 500_000)).collect();
     for (n, bytes) in (0_u64..).zip(&bytes) {
@@ -523,12 +529,7 @@ fn names_that_are_known_are_pulled_without_any_listing() {
     }
     let since = jiff::Timestamp::from_second(first_s).unwrap().to_string();
     let args = ["--name-template", "f-%H%M%S.dat", "--step", "20s", "--since", &since, "--progress", "line"];
-    let args = with_log(&args);
-    // Twice the same flag is an error, so this is put together anew.
-    let mut command = Command::new(env!("CARGO_BIN_EXE_stroll"));
-    command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", desk.home()).current_dir(desk.path(""));
-    command.args(["subscribe", &url, "in", "--poll", "1s"]).args(args).stdin(Stdio::null());
-    let running = Running::start(command);
+    let running = start(&desk, &url, &with_log(&args));
     wait_until("those that are there", || lines(&desk).len() >= 3);
     let said = ends_well(running);
     assert_eq!(lines(&desk)[..3], there.iter().map(|at_s| name(*at_s)).collect::<Vec<_>>());

@@ -243,7 +243,7 @@ mod tests {
         let config = Config { template, delay: second * 5, give_up: second * 600, again: second * 10 };
         let root = Address::parse("http://h/s/").unwrap().0;
         let feed = Named::new(config, root, "/t".into(), after_s, Arc::default());
-        World { feed, now_s: 0, there: BTreeSet::new(), told: Vec::new(), reached_s: None, asked: 0 }
+        World { feed, now_s: 10, there: BTreeSet::new(), told: Vec::new(), reached_s: None, asked: 0 }
     }
 
     impl World {
