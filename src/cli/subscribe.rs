@@ -80,7 +80,6 @@ Examples:
 /// What is wanted of a stream: as flags, and as a table of the settings.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[expect(clippy::struct_excessive_bools, reason = "they are switches, each on its own")]
 pub(super) struct StreamOptions {
     /// The first time, from when on: now, all, a time (2026-01-31, 2026-01-31T12:00Z) or how long ago (2d) [default: now]
     #[arg(long, value_name = "now|all|TIME|SPAN", env = "STROLL_SINCE")]
@@ -438,6 +437,10 @@ impl Tell for Teller<'_> {
     fn hook_failed(&self, path: &str, why: &str, is_skipped: bool) {
         let then = if is_skipped { "skipped" } else { "trying again" };
         self.bars.complain(&format!("{}: the command failed ({}); {then}", escape(path), escape(why)));
+    }
+
+    fn trouble(&self, why: &str) {
+        self.bars.complain(&format!("{why}; looking again"));
     }
 
     fn gap(&self, path: &str) {

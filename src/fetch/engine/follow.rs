@@ -57,15 +57,15 @@ async fn request<C: Connection>(
     with: Pull<'_>,
     version: &mut Option<Version>,
 ) -> Result<Outcome, PullError> {
-    let planned = planner.next(with.slot.left(), None);
+    let fits = planner.next(with.slot.left(), None);
     while let Some(change) = planner.poll_change() {
         with.watch.on(Event::Chunk(change));
     }
-    let Some(planned) = planned.filter(|_| !with.slot.is_over()) else { return Ok(Outcome::SlotOver) };
+    let Some(fits) = fits.filter(|_| !with.slot.is_over()) else { return Ok(Outcome::SlotOver) };
     let tail = growing.tail(TAIL).await?;
     let (begun, back) = (Instant::now(), tail.len() as u64);
     let from = growing.len() - back;
-    let length = (planned < u64::MAX).then(|| planned.saturating_add(back));
+    let length = (fits < u64::MAX).then(|| fits.saturating_add(back));
     let ask = Ask { address: with.address, from, length, known: None };
     let opened = tokio::select! {
         biased;

@@ -82,6 +82,11 @@ impl Growing {
         self.len == 0
     }
 
+    /// Whether its name still leads to it.
+    pub fn is_in_place(&self) -> bool {
+        self.inner.is_in_place().unwrap_or(false)
+    }
+
     /// The open file, for whoever reads what is durable: it stays the same when the name becomes another's.
     pub fn file(&self) -> Arc<File> {
         Arc::clone(&self.inner.file)
@@ -155,6 +160,11 @@ impl Inner {
         self.folder.path_of(self.name.as_str())
     }
 
+    fn is_in_place(&self) -> Result<bool, SinkError> {
+        let named = self.folder.stat_of(self.name.as_str())?;
+        Ok(named.is_some_and(|stat| identity(&stat) == self.identity))
+    }
+
     fn read(&self, from: u64, to: u64) -> Result<Bytes, SinkError> {
         let mut bytes = vec![0; usize::try_from(to.saturating_sub(from)).unwrap_or(0)];
         let read = self.file.read_exact_at(&mut bytes, from);
@@ -223,9 +233,7 @@ impl Inner {
 
     /// Forgotten first: no crash leaves a record about bytes of another file.
     fn rotate(&self, keep: bool) -> Result<Option<Name>, SinkError> {
-        let is_in_place =
-            self.folder.stat_of(self.name.as_str())?.is_some_and(|stat| identity(&stat) == self.identity);
-        if !is_in_place {
+        if !self.is_in_place()? {
             return Err(SinkError::Replaced { path: self.path() });
         }
         self.journal.forget()?;

@@ -88,7 +88,7 @@ impl Worker {
         common: &Common<'_, F>,
         follow: &Follow,
     ) -> Result<Growing, PullError> {
-        if let Some(last) = self.growing.take().filter(|last| last.is(follow)) {
+        if let Some(last) = self.growing.take().filter(|last| last.is(follow) && last.growing.is_in_place()) {
             return Ok(last.growing);
         }
         let folder = common.folder(&follow.root, &follow.below)?;

@@ -98,6 +98,7 @@ impl Delivery<'_> {
                     }
                     Output::Forgotten(path) => changes.extend(self.forgotten(path).await?),
                     Output::Reached(at_s) => notes.push((REACHED, at_s.to_be_bytes().to_vec())),
+                    Output::Trouble(why) => self.tell.trouble(&why),
                     Output::Gap(path) => self.tell.gap(&path),
                     Output::Rotated { path, kept } => {
                         self.tell.rotated(&path, kept.as_deref());

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use super::item::{Item, Machine, Output, Piece};
+use super::item::{Item, Machine, Output, Piece, Trouble};
 use super::lag::{Backlog, Growth};
 use crate::base::Time;
 use crate::fetch::engine::PullError;
@@ -99,6 +99,7 @@ pub struct Growing {
     backlog: Arc<Mutex<Backlog>>,
     outputs: VecDeque<Output>,
     failure: Option<PullError>,
+    trouble: Trouble,
 }
 
 impl Growing {
@@ -119,6 +120,7 @@ impl Growing {
             backlog,
             outputs: VecDeque::new(),
             failure: None,
+            trouble: Trouble::default(),
         }
     }
 
@@ -133,6 +135,7 @@ impl Growing {
 
     fn on_followed(&mut self, followed: Followed, at: Moment) {
         self.was_there = true;
+        self.trouble = Trouble::default();
         let (path, before) = (self.follow.name.to_string(), self.told);
         let size = followed.version.as_ref().and_then(|version| version.size).unwrap_or(followed.len);
         let is_complete = followed.is_complete;
@@ -154,15 +157,16 @@ impl Growing {
     }
 
     fn on_failed(&mut self, error: PullError, at: Moment) {
+        // One that was there may come again, such as a log that is being rotated.
         let may_pass = match &error {
-            PullError::Source(fault) => fault.is_temporary() || matches!(fault, Fault::NotFound(_)),
+            PullError::Source(Fault::NotFound(_)) => self.was_there,
+            PullError::Source(fault) => fault.is_temporary(),
             PullError::Sink(_) => false,
         };
         self.next_look = at.now + self.poll;
-        // One that was there may come again, such as a log that is being rotated.
-        if !(may_pass && self.was_there)
-            && !matches!(&error, PullError::Source(fault) if fault.is_temporary())
-        {
+        if may_pass {
+            self.trouble.tell(&error, &mut self.outputs);
+        } else {
             self.failure = Some(error);
         }
     }
@@ -259,7 +263,7 @@ mod tests {
                 let range = item.piece.unwrap().range;
                 Some((item.path, range.start, range.end))
             }
-            Output::Rotated { .. } => None,
+            Output::Rotated { .. } | Output::Trouble(_) => None,
             other => panic!("{other:?}"),
         };
         outputs.filter_map(piece).collect()

@@ -1,5 +1,6 @@
 //! What a subscription's feeds tell the rest of it, and how: the line between the pure feeds and the delivery.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
@@ -47,6 +48,8 @@ pub enum Output {
     Before(Vec<(String, Record)>),
     /// The source has not listed this for a long time.
     Forgotten(String),
+    /// The source cannot be looked at, which may pass.
+    Trouble(String),
     /// There was never a file of this name.
     Gap(String),
     /// Everything up to this moment, in seconds since 1970, is done with (names by template).
@@ -58,6 +61,21 @@ pub enum Output {
         /// Where its old replica is.
         kept: Option<String>,
     },
+}
+
+/// What is wrong, told once.
+#[derive(Debug, Default)]
+pub(super) struct Trouble(Option<String>);
+
+impl Trouble {
+    /// This is wrong, perhaps still.
+    pub(super) fn tell(&mut self, why: &impl ToString, outputs: &mut VecDeque<Output>) {
+        let why = why.to_string();
+        if self.0.as_ref() != Some(&why) {
+            outputs.push_back(Output::Trouble(why.clone()));
+            self.0 = Some(why);
+        }
+    }
 }
 
 /// A feed of a subscription: tells what it has found out, one thing at a time.

@@ -25,13 +25,14 @@ pub(super) async fn keep(
     manifest: Arc<Manifest>,
     target: PathBuf,
     keep: Duration,
+    except: Option<Name>,
     tell: &dyn Tell,
 ) -> std::convert::Infallible {
     let every = (keep / 10).clamp(SHORTEST, LONGEST);
     loop {
-        let (manifest, target) = (Arc::clone(&manifest), target.clone());
+        let (manifest, target, except) = (Arc::clone(&manifest), target.clone(), except.clone());
         let now_s = jiff::Timestamp::now().as_second();
-        match blocking(move || flush(&manifest, &target, keep, now_s)).await {
+        match blocking(move || flush(&manifest, &target, keep, except.as_ref(), now_s)).await {
             Ok(0) => {}
             Ok(count) => tell.flushed(count),
             Err(error) => warn!(%error, "cannot look for old replicas"),
@@ -41,12 +42,19 @@ pub(super) async fn keep(
 }
 
 /// Removes what was delivered longer ago than that. How many.
-fn flush(manifest: &Manifest, target: &Path, keep: Duration, now_s: i64) -> Result<u64, ManifestError> {
+fn flush(
+    manifest: &Manifest,
+    target: &Path,
+    keep: Duration,
+    except: Option<&Name>,
+    now_s: i64,
+) -> Result<u64, ManifestError> {
     let keep_s = i64::try_from(keep.as_secs()).unwrap_or(i64::MAX);
     let mut old = Vec::new();
     manifest.for_each(|path, record| {
         let is_old = now_s.saturating_sub(record.pulled_s) > keep_s;
-        if record.delivered && !record.flushed && is_old {
+        let is_meant = except.is_none_or(|name| name.as_str() != path);
+        if is_meant && record.delivered && !record.flushed && is_old {
             old.push((path.to_owned(), Record { flushed: true, ..record }));
         }
         old.len() < BATCH
@@ -99,7 +107,7 @@ mod tests {
             ("../up", record(0, true)),
         ];
         manifest.write(records.iter().map(|(path, record)| (*path, Some(record)))).unwrap();
-        flush(&manifest, target.path(), Duration::from_secs(60), 100_000).unwrap();
+        flush(&manifest, target.path(), Duration::from_secs(60), None, 100_000).unwrap();
         let there = |name: &str| target.path().join(name).exists();
         assert!(!there("old") && there("young") && there("waiting"));
         assert!(elsewhere.path().join("f").exists());

@@ -195,6 +195,8 @@ pub trait Tell: Watch {
     }
     /// The command failed for this file, and is tried again or not.
     fn hook_failed(&self, path: &str, why: &str, is_skipped: bool);
+    /// The source cannot be looked at, which may pass.
+    fn trouble(&self, why: &str);
     /// There was never a file of this name.
     fn gap(&self, path: &str);
     /// A growing file was suddenly another one.
@@ -212,6 +214,10 @@ impl Tell for Line {
 
     fn hook_failed(&self, path: &str, why: &str, _: bool) {
         self.failed(&format!("the command failed for {path}: {why}"));
+    }
+
+    fn trouble(&self, why: &str) {
+        self.failed(why);
     }
 
     fn gap(&self, path: &str) {
@@ -316,6 +322,8 @@ impl Memory {
             known.push((path.to_owned(), record));
             true
         })?;
+        // What somebody removed before it was delivered was never here.
+        known.retain(|(path, record)| record.delivered || target.join(path).symlink_metadata().is_ok());
         let is_first = manifest.note(BEGUN)?.is_none();
         // What was said the first time holds.
         let before = manifest.note(SINCE)?.and_then(|bytes| Some(i64::from_be_bytes(bytes.try_into().ok()?)));
@@ -407,7 +415,11 @@ async fn run<M: Machine>(
 
 async fn keep_some(spec: &Spec, manifest: &Arc<Manifest>, tell: &dyn Tell) -> std::convert::Infallible {
     match spec.keep {
-        Some(span) => keep::keep(Arc::clone(manifest), spec.target.clone(), span, tell).await,
+        Some(span) => {
+            // A file that grows is never old.
+            let growing = matches!(spec.how, How::Growing { .. }).then(|| spec.address.file_name().ok());
+            keep::keep(Arc::clone(manifest), spec.target.clone(), span, growing.flatten(), tell).await
+        }
         None => std::future::pending().await,
     }
 }

@@ -273,12 +273,12 @@ mod tests {
             }
         }
 
-        fn minute(&self, minute: i64) -> String {
+        fn minute(minute: i64) -> String {
             Timestamp::from_second(START_S + 60 * minute).unwrap().strftime("f-%M.dat").to_string()
         }
 
         fn put(&mut self, minute: i64) -> String {
-            let name = self.minute(minute);
+            let name = Self::minute(minute);
             self.there.insert(name.clone());
             name
         }
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn a_file_is_a_gap_when_the_next_one_is_there() {
         let mut world = world(None);
-        let (missing, two) = (world.minute(1), world.put(2));
+        let (missing, two) = (World::minute(1), world.put(2));
         world.run(200);
         assert_eq!(world.told.len(), 2);
         assert!(world.told[0].starts_with("no ") && world.told[0].ends_with(&missing), "{:?}", world.told);
