@@ -37,6 +37,8 @@ struct State {
     next_line: Instant,
     /// What is going on besides bytes, such as waiting for the token.
     doing: String,
+    /// What a job wants to have said all the time, such as its lag.
+    note: String,
 }
 
 struct File {
@@ -69,6 +71,7 @@ impl Bars {
             began: now(),
             next_line: now() + LINE_EVERY,
             doing: String::new(),
+            note: String::new(),
         };
         let bars = Self { show, all, state: Mutex::new(state) };
         bars.state().tell();
@@ -98,6 +101,24 @@ impl Bars {
             Show::Line => eprintln!("{line}"),
             Show::Json | Show::Nothing => {}
         }
+    }
+
+    /// Something happened that only programs want to know.
+    pub(super) fn event(&self, event: &serde_json::Value) {
+        if self.show == Show::Json {
+            eprintln!("{event}");
+        }
+    }
+
+    /// What is said all the time from now on.
+    pub(super) fn note(&self, note: String) {
+        let mut state = self.state();
+        if state.note != note {
+            state.note = note;
+            state.tell();
+        }
+        drop(state);
+        self.line_if_due();
     }
 
     fn file_bar(&self, name: &str) -> ProgressBar {
@@ -144,7 +165,7 @@ impl Bars {
     }
 
     /// Says what is wrong with one of several files, however quiet we are; of a single one the end will tell.
-    fn complain(&self, line: &str) {
+    pub(super) fn complain(&self, line: &str) {
         match self.show {
             _ if self.state().wanted == Some(1) => {}
             Show::Nothing => eprintln!("{line}"),
@@ -235,12 +256,16 @@ impl State {
     }
 
     fn headline(&self) -> String {
-        let files = match self.wanted {
+        let mut line = match self.wanted {
             Some(wanted) => format!("{} of {wanted} files", self.done),
             None if self.folders > 0 => format!("{} files, {} folders", self.done, self.folders),
             None => format!("{} files", self.done),
         };
-        if self.doing.is_empty() { files } else { format!("{files}, {}", self.doing) }
+        for more in [&self.note, &self.doing].into_iter().filter(|more| !more.is_empty()) {
+            line.push_str(", ");
+            line.push_str(more);
+        }
+        line
     }
 
     fn line(&self) -> String {

@@ -35,7 +35,7 @@ pub(super) struct JobArgs {
     pub(super) no_times: bool,
 
     /// End after so long, with exit code 10; the same command goes on
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_MAX_DURATION")]
+    #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = parse_duration, env = "STROLL_MAX_DURATION")]
     pub(super) max_duration: Option<Duration>,
 
     /// Pull alone, in no circle

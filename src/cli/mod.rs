@@ -21,6 +21,7 @@ mod run;
 mod settings;
 mod simulate;
 mod status;
+mod subscribe;
 mod transfer;
 mod utc;
 mod verify;
@@ -54,6 +55,7 @@ enum Command {
     Exec(exec::Args),
     Mirror(Box<mirror::Args>),
     Verify(verify::Args),
+    Subscribe(Box<subscribe::Args>),
     Circle(circle::Args),
     Join(join::Args),
     Run(run::Args),
@@ -82,6 +84,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Exec(args) => exec::run(&args),
         Command::Mirror(args) => mirror::run(&args, settings.transfer),
         Command::Verify(args) => verify::run(&args),
+        Command::Subscribe(args) => subscribe::run(&args, settings.transfer),
         Command::Circle(args) => circle::run(&args),
         Command::Join(args) => join::run(&args),
         Command::Run(args) => run::run(&args),

@@ -10,6 +10,7 @@
 //! | [`get`] | pulls single files |
 //! | [`mirror`] | pulls what is new in a tree, and removes what is gone |
 //! | [`verify`] | reads replicas again: are they what was pulled? |
+//! | [`subscribe`] | follows a stream of files |
 //! | [`manifest`] | what is remembered of a tree of replicas |
 //! | [`board`] | what the jobs are doing, for all to see |
 //! | [`schedule`] | when a job runs again |
@@ -31,6 +32,7 @@ pub mod mirror;
 pub mod pull;
 pub mod schedule;
 pub mod slots;
+pub mod subscribe;
 pub mod template;
 pub mod verify;
 

@@ -157,6 +157,30 @@ impl Web {
         self.folder.path().join("www")
     }
 
+    /// Where a file of it is on the disk.
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join("www").join(path)
+    }
+
+    /// It is away.
+    pub(crate) fn stop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// It is back, at the same place.
+    pub(crate) fn start_again(&mut self) {
+        let (program, root) = self.kind.find();
+        for _ in 0..TRIES {
+            self.child = launch(self.kind, &program, &root, self.folder.path(), self.port, self.tls_port);
+            if listens(&mut self.child, self.port) {
+                return;
+            }
+            self.stop();
+        }
+        panic!("{} does not start again", self.kind.name());
+    }
+
     pub(crate) fn remove(&self, path: &str) {
         fs::remove_file(self.folder.path().join("www").join(path)).expect("removed");
     }

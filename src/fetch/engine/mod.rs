@@ -8,6 +8,7 @@
 //!                      (plan)                        │ no: the part starts anew
 //! ```
 
+mod follow;
 mod pace;
 mod shared;
 #[cfg(test)]
@@ -21,6 +22,8 @@ use super::sink::SinkError;
 use super::store::Store;
 use super::{Address, Connection, Cut, Fault, Slot};
 use shared::Shared;
+
+pub use follow::{Followed, follow};
 
 /// A file that changes this often while it is pulled is not worth another try now.
 const RESTARTS: u32 = 3;

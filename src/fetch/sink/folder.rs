@@ -198,6 +198,26 @@ impl Folder {
         path.ancestors().any(|above| fs::stat(above).is_ok_and(|stat| identity(&stat) == identity(&own)))
     }
 
+    /// Opens that file for reading.
+    pub fn open_replica(&self, name: &Name) -> Result<Option<File>, SinkError> {
+        if self.replica(name)?.is_none() {
+            return Ok(None);
+        }
+        match self.open_file(name.as_str(), OFlags::RDONLY, Mode::empty()) {
+            Ok(file) => Ok(Some(file)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(SinkError::at(&self.path_of(name.as_str()), "open the file", errno)),
+        }
+    }
+
+    /// Removes that file, if it is there. What is no file is an error.
+    pub fn remove_replica(&self, name: &Name) -> Result<(), SinkError> {
+        if self.replica(name)?.is_some() {
+            self.unlink(name.as_str())?;
+        }
+        Ok(())
+    }
+
     /// Who may do what with that file.
     pub(super) fn mode_of(&self, name: &Name) -> Result<Option<Mode>, SinkError> {
         Ok(self.stat_of_file(name)?.map(|stat| Mode::from_raw_mode(stat.st_mode & PERMISSIONS)))

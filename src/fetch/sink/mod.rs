@@ -11,6 +11,7 @@
 //! | [`journal`] | what is remembered of a part across crashes |
 //! | [`ranges`] | which bytes are there |
 //! | [`digest`], [`sums`] | checksums, given by hand or in a list |
+//! | [`growing`] | the replica of a file that grows |
 //! | [`stdout`] | bytes in order into a pipe instead |
 //! | [`error`] | what goes wrong, where, and what helps |
 //!
@@ -28,6 +29,7 @@ pub mod disk;
 pub mod error;
 mod file;
 pub mod folder;
+pub mod growing;
 pub mod journal;
 pub mod part;
 pub mod ranges;
@@ -40,6 +42,7 @@ pub use digest::{Algorithm, Digest, DigestError, Hasher};
 pub use disk::{Disk, Reply};
 pub use error::SinkError;
 pub use folder::{Folder, Here, Replica};
+pub use growing::Growing;
 pub use journal::{Journal, JournalPlace};
 pub use part::{Opening, Part, Pending};
 pub use ranges::Ranges;

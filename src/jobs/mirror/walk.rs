@@ -423,6 +423,8 @@ impl<R: Replicas> Feed for Walk<R> {
                     self.pulled(file, fate, at);
                 }
             }
+            // A mirror follows nothing.
+            End::Followed(_) => {}
         }
     }
 

@@ -8,11 +8,14 @@
 //!                                                      feed ── Next::Wait ──> the token goes on
 //! ```
 
+use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::base::Time;
+use crate::fetch::engine::PullError;
 use crate::fetch::sink::Digest;
-use crate::fetch::{Address, Fault, Listing, Name};
+use crate::fetch::{Address, Fault, Listing, Name, Version};
 
 use super::report::Fate;
 
@@ -45,6 +48,11 @@ pub trait Feed: Send {
     fn stream_rate(&self) -> Option<u64> {
         None
     }
+
+    /// A turn begins, in a slot that ends by itself or not; or (`false`) it is over.
+    fn slot_changed(&mut self, is_in_limited_slot: bool) {
+        let _ = is_in_limited_slot;
+    }
 }
 
 /// What to do next.
@@ -66,6 +74,8 @@ pub enum Task {
     Pull(Want),
     /// List a folder.
     List(Address),
+    /// Append what is new of a file that grows.
+    Follow(Follow),
 }
 
 /// How a task ended.
@@ -75,6 +85,49 @@ pub enum End {
     Pulled(Fate),
     /// A folder, or why there is none.
     Listed(Result<Listing, Fault>),
+    /// How far a growing file has come, or why it has not.
+    Followed(Result<Followed, PullError>),
+}
+
+/// A growing file that is wanted. Only one task at a time may be about it.
+#[derive(Clone, Debug)]
+pub struct Follow {
+    /// Where it is.
+    pub address: Address,
+    /// The folder that the user named; made if it is not there.
+    pub root: PathBuf,
+    /// The way down from it.
+    pub below: Vec<Name>,
+    /// The name.
+    pub name: Name,
+    /// Whether the old replica is kept under another name when the file is suddenly another one.
+    pub keep_old: bool,
+}
+
+/// How far a growing file has come.
+#[derive(Debug)]
+pub struct Followed {
+    /// The replica.
+    pub file: Arc<File>,
+    /// So many bytes of it are durable.
+    pub len: u64,
+    /// What the source says of the file, if it said something.
+    pub version: Option<Version>,
+    /// Whether everything that the source had is here.
+    pub is_complete: bool,
+    /// If the source has another file: this was the replica until now, and `file` is a new one.
+    pub rotated: Option<Rotated>,
+}
+
+/// The replica of a file that is no more.
+#[derive(Debug)]
+pub struct Rotated {
+    /// The old replica.
+    pub file: Arc<File>,
+    /// So many bytes of it are durable.
+    pub len: u64,
+    /// The name that it has now, if it was kept.
+    pub kept: Option<Name>,
 }
 
 /// A file that is wanted.
@@ -112,6 +165,7 @@ impl Task {
         match self {
             Self::Pull(want) => &want.address,
             Self::List(address) => address,
+            Self::Follow(follow) => &follow.address,
         }
     }
 }

@@ -10,10 +10,12 @@
 //! | [`feed`] | what there is to do, one thing at a time |
 //! | `worker` | does one thing at a time, over its own connections |
 //! | `replica` | whether a file is here already |
+//! | `following` | does it for files that grow |
 //! | `sums` | checksums that lie beside the files |
 //! | [`report`] | what was done, and what is told meanwhile |
 
 pub mod feed;
+mod following;
 mod replica;
 pub mod report;
 mod sums;
@@ -38,7 +40,7 @@ use crate::fetch::{Address, Fault, Name, Options};
 use super::backoff::Patience;
 use super::slots::{Sign, Slots, Turn};
 
-pub use feed::{End, Feed, Moment, Next, Task, To, Want};
+pub use feed::{End, Feed, Follow, Followed, Moment, Next, Rotated, Task, To, Want};
 pub use report::{Event, Fate, Totals, Watch};
 use worker::{TurnEnd, Worker};
 
@@ -318,12 +320,14 @@ async fn run<F: Feed>(common: &Common<'_, F>, workers: &mut [Worker], slots: &mu
         let before = common.slot_began();
         let slot = turn.slot.clone().ended_by(common.stop.clone());
         let return_time = slots.expected_wait();
+        common.work().feed.slot_changed(slot.is_limited());
         let turns = workers.iter_mut().map(|worker| worker.turn(common, &slot, return_time));
         let ends = join_all(turns).await;
         let bytes = common.totals().bytes - before;
         turn.carried(bytes);
         // From here on the token may go.
         drop(turn);
+        common.work().feed.slot_changed(false);
         common.watch.on(Event::SlotEnded { bytes });
         match worst(ends) {
             TurnEnd::Drained => break,

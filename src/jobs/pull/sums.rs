@@ -1,6 +1,9 @@
 //! Checksums that lie beside the files: `FILE.sha256`, `SHA256SUMS` and their like.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::fetch::sink::{Algorithm, Digest, Sums};
 use crate::fetch::source::pull_small;
@@ -24,10 +27,33 @@ const LISTS: [(&str, Algorithm); 4] = [
 const ENDINGS: [(&str, Algorithm); 3] =
     [(".sha256", Algorithm::Sha256), (".sha512", Algorithm::Sha512), (".md5", Algorithm::Md5)];
 
-/// Looks for checksums at the source, each list once.
+/// A list that does not know a file may be older than the file: then it is read again, but not more often than this.
+const READ_AGAIN_AFTER: Duration = Duration::from_secs(10);
+
+/// Looks for checksums at the source, each list once, and again if it does not know a file.
 #[derive(Debug, Default)]
 pub(super) struct SumsBeside {
-    by_folder: BTreeMap<String, Vec<Sums>>,
+    by_folder: BTreeMap<String, Lists>,
+}
+
+#[derive(Debug)]
+struct Lists {
+    lists: Vec<Sums>,
+    read_at: Instant,
+}
+
+impl Lists {
+    async fn read<C: Connection>(source: &mut C, folder: &Address) -> Result<Self, Fault> {
+        Ok(Self { lists: lists_in(source, folder).await?, read_at: Instant::now() })
+    }
+
+    fn digest_of(&self, name: &Name) -> Option<Digest> {
+        self.lists.iter().find_map(|list| list.digest_of(name.as_str()))
+    }
+
+    fn is_worth_reading_again(&self) -> bool {
+        !self.lists.is_empty() && self.read_at.elapsed() > READ_AGAIN_AFTER
+    }
 }
 
 impl SumsBeside {
@@ -39,12 +65,13 @@ impl SumsBeside {
     ) -> Result<Option<Digest>, Fault> {
         let (Ok(name), Some(folder)) = (address.file_name(), address.parent()) else { return Ok(None) };
         let key = folder.to_string();
-        if !self.by_folder.contains_key(&key) {
-            let lists = lists_in(source, &folder).await?;
+        let known = self.by_folder.get(&key);
+        let is_old = |lists: &Lists| lists.digest_of(&name).is_none() && lists.is_worth_reading_again();
+        if known.is_none_or(is_old) {
+            let lists = Lists::read(source, &folder).await?;
             self.by_folder.insert(key.clone(), lists);
         }
-        let lists = self.by_folder.get(&key).map(Vec::as_slice).unwrap_or_default();
-        if let Some(digest) = lists.iter().find_map(|list| list.digest_of(name.as_str())) {
+        if let Some(digest) = self.by_folder.get(&key).and_then(|lists| lists.digest_of(&name)) {
             return Ok(Some(digest));
         }
         for (ending, algorithm) in ENDINGS {

@@ -18,10 +18,11 @@ use crate::fetch::store::Stream;
 use crate::fetch::{Address, Connection as _, Fault, Options, Refusal, Slot};
 use crate::jobs::backoff::Backoff;
 
+use super::following::LastGrowing;
 use super::replica::{Reading, is_up_to_date};
 use super::report::{Event, Fate};
 use super::sums::SumsBeside;
-use super::{Common, Config, End, Feed, Next, Task, To, Want};
+use super::{Common, Config, End, Feed, Follow, Next, Task, To, Want};
 
 /// Files that wait for the disk while the next ones are pulled.
 const PENDING: usize = 256;
@@ -58,6 +59,7 @@ impl TurnEnd {
 enum Current {
     File(OnItsWay),
     Folder { id: usize, address: Address, tries: u32 },
+    Growing { id: usize, follow: Follow },
 }
 
 /// A file on its way.
@@ -78,8 +80,10 @@ enum Place {
 }
 
 /// How far a task came in this turn.
-enum Step {
+pub(super) enum Step {
     Done,
+    /// The task has ended, and the slot with it.
+    DoneForNow,
     SlotOver,
 }
 
@@ -87,17 +91,19 @@ type Done = Pin<Box<dyn Future<Output = (usize, Fate)> + Send>>;
 
 /// Does one task at a time.
 pub(super) struct Worker {
-    sources: Sources,
+    pub(super) sources: Sources,
     current: Option<Current>,
     /// The file after it: small files would wait for their parts to be opened more than for the source.
     after: Option<OnItsWay>,
-    planner: Planner,
-    backoff: Backoff,
+    pub(super) planner: Planner,
+    pub(super) backoff: Backoff,
+    /// The growing file that was last at work on: most often it is the next one, too.
+    pub(super) growing: Option<LastGrowing>,
     /// Files that are whole, on their way to the disk and to their names.
     pending: FuturesUnordered<Done>,
     sums: SumsBeside,
     /// Something came from a source.
-    was_answered: bool,
+    pub(super) was_answered: bool,
     /// A source that was never heard of is waited for as well.
     waits_at_first: bool,
 }
@@ -114,6 +120,7 @@ impl Worker {
             after: None,
             planner: planner(config),
             backoff: Backoff::new(config.patience, seed),
+            growing: None,
             pending: FuturesUnordered::new(),
             sums: SumsBeside::default(),
             was_answered: false,
@@ -161,6 +168,10 @@ impl Worker {
             }
             match self.do_current(common, slot).await {
                 Ok(Step::Done) => self.current = None,
+                Ok(Step::DoneForNow) => {
+                    self.current = None;
+                    return TurnEnd::SlotOver;
+                }
                 Ok(Step::SlotOver) => return TurnEnd::SlotOver,
                 Err(error) => {
                     if let Some(pause) = self.on_error(common, error) {
@@ -207,6 +218,7 @@ impl Worker {
             (Some(Current::Folder { id, .. }), PullError::Source(fault)) => {
                 common.end(id, End::Listed(Err(fault)));
             }
+            (Some(Current::Growing { id, .. }), error) => common.end(id, End::Followed(Err(error))),
             // A listing touches no disk.
             (Some(Current::Folder { .. }), PullError::Sink(_)) | (None, _) => {}
         }
@@ -226,6 +238,11 @@ impl Worker {
             Some(Current::Folder { id, address, tries }) => {
                 let step = self.list(common, slot, id, &address, tries).await;
                 self.current = Some(Current::Folder { id, address, tries: tries + 1 });
+                step
+            }
+            Some(Current::Growing { id, follow }) => {
+                let step = self.follow(common, slot, id, &follow).await;
+                self.current = Some(Current::Growing { id, follow });
                 step
             }
         }
@@ -382,6 +399,7 @@ impl Worker {
         let current = match (&self.current, &self.after) {
             (Some(Current::File(file)), _) | (None, Some(file)) => Some(file.want.address.clone()),
             (Some(Current::Folder { address, .. }), _) => Some(address.clone()),
+            (Some(Current::Growing { follow, .. }), _) => Some(follow.address.clone()),
             (None, None) => None,
         };
         let Some(address) = current.or_else(|| common.next_address()) else { return };
@@ -407,6 +425,7 @@ impl Current {
         match task {
             Task::Pull(want) => Self::File(OnItsWay::new(id, want)),
             Task::List(address) => Self::Folder { id, address, tries: 0 },
+            Task::Follow(follow) => Self::Growing { id, follow },
         }
     }
 }
@@ -514,7 +533,7 @@ enum Prepared {
 }
 
 /// Connections by origin, so that none is ever used for another host or another kind of security.
-struct Sources {
+pub(super) struct Sources {
     by_origin: BTreeMap<(crate::fetch::Scheme, String, u16), Vec<Source>>,
     connections: usize,
     options: Arc<Options>,
@@ -530,7 +549,7 @@ impl Sources {
         Ok(sources)
     }
 
-    fn first(&mut self, address: &Address) -> Result<&mut Source, Fault> {
+    pub(super) fn first(&mut self, address: &Address) -> Result<&mut Source, Fault> {
         Ok(self.of(address)?.first_mut().expect("there is at least one connection"))
     }
 }
@@ -560,9 +579,9 @@ fn finish<F: Feed>(common: &Common<'_, F>, file: &OnItsWay, place: Place) -> Don
 }
 
 /// Passes on what happens to one file.
-struct FileWatch<'a, F> {
-    common: &'a Common<'a, F>,
-    index: usize,
+pub(super) struct FileWatch<'a, F> {
+    pub(super) common: &'a Common<'a, F>,
+    pub(super) index: usize,
 }
 
 impl<F: Feed> engine::Watch for FileWatch<'_, F> {

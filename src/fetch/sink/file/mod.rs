@@ -389,13 +389,7 @@ impl PartFile {
 
     /// What tells this file from others, for the journal; small files never ask.
     fn id(&self) -> FileId {
-        let (device, inode) = self.identity;
-        let born_ns = fs::statx(&self.file, "", fs::AtFlags::EMPTY_PATH, StatxFlags::BTIME)
-            .ok()
-            .filter(|known| known.stx_mask & StatxFlags::BTIME.bits() != 0)
-            .map(|known| known.stx_btime)
-            .and_then(|born| born.tv_sec.checked_mul(1_000_000_000)?.checked_add(born.tv_nsec.into()));
-        FileId { device, inode, born_ns }
+        file_id(&self.file, self.identity)
     }
 
     fn fail(&self, error: SinkError) {
@@ -424,8 +418,18 @@ fn lock(file: &File) -> Result<(), Errno> {
     }
 }
 
+/// What tells an open file from others, for the journal.
+pub(super) fn file_id(file: &File, (device, inode): (u64, u64)) -> FileId {
+    let born_ns = fs::statx(file, "", fs::AtFlags::EMPTY_PATH, StatxFlags::BTIME)
+        .ok()
+        .filter(|known| known.stx_mask & StatxFlags::BTIME.bits() != 0)
+        .map(|known| known.stx_btime)
+        .and_then(|born| born.tv_sec.checked_mul(1_000_000_000)?.checked_add(born.tv_nsec.into()));
+    FileId { device, inode, born_ns }
+}
+
 /// Opens the part and locks it, and makes sure that what is locked is what the name leads to.
-fn open_locked(folder: &Folder, part_name: &str) -> Result<(File, Stat, bool), SinkError> {
+pub(super) fn open_locked(folder: &Folder, part_name: &str) -> Result<(File, Stat, bool), SinkError> {
     let path = || folder.path_of(part_name);
     for _ in 0..TRIES {
         let (file, is_new) = open_or_make(folder, part_name)?;

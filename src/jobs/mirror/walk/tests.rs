@@ -97,6 +97,7 @@ fn walk(spec: &Spec, here: &mut Memory, there: &There, fails: &[&str]) -> (Vec<S
         let path = path_in(task.address());
         asked.push(if matches!(task, Task::List(_)) { format!("{path}/") } else { path.clone() });
         let end = match task {
+            Task::Follow(_) => panic!("a mirror follows nothing"),
             Task::List(_) => End::Listed(match there.get(path.as_str()) {
                 Some(listing) => Ok(listing.clone()),
                 None => Err(Fault::NotFound(path)),
@@ -236,6 +237,7 @@ fn a_walk_that_is_not_over_is_not_complete() {
         for _ in 0..stop {
             let Next::Task(id, task) = walk.next(NOW) else { panic!("there is more") };
             let end = match task {
+                Task::Follow(_) => panic!("a mirror follows nothing"),
                 Task::List(address) => End::Listed(Ok(there[path_in(&address).as_str()].clone())),
                 Task::Pull(_) => End::Pulled(Fate::Pulled { size: 1, sha256: None }),
             };
@@ -319,6 +321,7 @@ fn a_hundred_thousand_files_take_one_folder_of_memory() {
     let (mut pulled, mut most) = (0, 0);
     while let Next::Task(id, task) = walk.next(NOW) {
         let end = match task {
+            Task::Follow(_) => panic!("a mirror follows nothing"),
             Task::List(address) if path_in(&address).is_empty() => {
                 End::Listed(Ok(listing((0..folders).map(|n| folder(&format!("d{n:03}"))).collect())))
             }
@@ -377,6 +380,7 @@ proptest! {
             while let Next::Task(id, task) = walk.next(NOW) {
                 let path = path_in(task.address());
                 let end = match task {
+                    Task::Follow(_) => panic!("a mirror follows nothing"),
                     Task::List(_) => End::Listed(Ok(all[&path].clone())),
                     Task::Pull(_) => {
                         pulled.push(path.clone());
