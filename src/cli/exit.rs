@@ -38,6 +38,8 @@ pub(super) enum Code {
     Unreachable = 13,
     /// No room on the disk.
     DiskFull = 14,
+    /// The circle is overloaded, and that was asked for.
+    Overloaded = 15,
 }
 
 /// Wrong arguments or settings: the message names the field.

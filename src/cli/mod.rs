@@ -16,6 +16,8 @@ mod job;
 mod join;
 mod logging;
 mod mirror;
+mod orders;
+mod paper;
 mod progress;
 mod run;
 mod settings;
@@ -60,8 +62,13 @@ enum Command {
     Join(join::Args),
     Run(run::Args),
     Status(status::Args),
+    Pause(orders::PauseArgs),
+    Resume(orders::ResumeArgs),
+    Bwlimit(orders::LimitArgs),
     Doctor(doctor::Args),
     Simulate(Box<simulate::Args>),
+    Completions(paper::CompletionsArgs),
+    Man(paper::ManArgs),
 }
 
 /// Runs the program on the process's arguments.
@@ -87,10 +94,15 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Subscribe(args) => subscribe::run(&args, settings.transfer),
         Command::Circle(args) => circle::run(&args),
         Command::Join(args) => join::run(&args),
-        Command::Run(args) => run::run(&args),
+        Command::Run(args) => run::run(&args, &settings, cli.config.as_deref()),
+        Command::Pause(args) => orders::pause(&args),
+        Command::Resume(args) => orders::resume(&args),
+        Command::Bwlimit(args) => orders::limit(&args),
         Command::Status(args) => status::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Simulate(args) => simulate::run(*args, settings.simulate),
+        Command::Completions(args) => paper::completions(&args),
+        Command::Man(args) => paper::man(&args),
     }
 }
 

@@ -6,9 +6,11 @@ use anyhow::Context as _;
 use directories::ProjectDirs;
 use serde::Deserialize;
 
-use super::exit::NotFound;
-use super::simulate;
+use super::exit::{NotFound, UsageError};
+use super::run::RunOptions;
+use super::run::tables::{ExecOptions, Job, JobTable, named};
 use super::transfer::Transfer;
+use super::{mirror, simulate, subscribe};
 
 /// What the settings file says. Unknown keys are errors that name the key.
 #[derive(Debug, Default, Deserialize)]
@@ -16,6 +18,14 @@ use super::transfer::Transfer;
 pub(super) struct Settings {
     /// How to pull.
     pub(super) transfer: Transfer,
+    /// How a member runs.
+    pub(super) run: RunOptions,
+    /// Streams to follow.
+    subscribe: Vec<JobTable<subscribe::StreamOptions>>,
+    /// Trees to mirror.
+    mirror: Vec<JobTable<mirror::Options>>,
+    /// Commands to run in slots.
+    exec: Vec<JobTable<ExecOptions>>,
     /// Defaults for `stroll simulate`.
     pub(super) simulate: simulate::Options,
 }
@@ -30,6 +40,16 @@ impl Settings {
                 None => Ok(Self::default()),
             },
         }
+    }
+}
+
+impl Settings {
+    /// All jobs, each with a name of its own.
+    pub(super) fn jobs(&self) -> Result<Vec<(String, Job)>, UsageError> {
+        let subscribe = self.subscribe.iter().cloned().map(Job::Subscribe);
+        let mirror = self.mirror.iter().cloned().map(Job::Mirror);
+        let exec = self.exec.iter().cloned().map(Job::Exec);
+        named(subscribe.chain(mirror).chain(exec).collect())
     }
 }
 

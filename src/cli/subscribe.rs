@@ -43,7 +43,7 @@ const GIVE_UP: Duration = Duration::from_secs(3_600);
 const EXEC_TIMEOUT: Duration = Duration::from_secs(3_600);
 
 /// How often one file is tried before the next one has its turn; it is tried again later.
-const RETRIES: u32 = 4;
+pub(super) const RETRIES: u32 = 4;
 
 /// Follow a stream: files that appear in a folder, files whose names are known, or a file that grows; alone, or in the slots of a circle.
 ///
@@ -305,10 +305,7 @@ fn since(text: &str, now_s: i64) -> Result<Since, UsageError> {
 pub(super) fn run(args: &Args, settings: Transfer) -> anyhow::Result<()> {
     let mut transfer = args.job.transfer.clone().or(settings);
     transfer.retries.get_or_insert(RETRIES);
-    let (address, mut logins) = login(&args.url, &transfer)?;
-    if let Some(login) = transfer.named_login()? {
-        logins.give(address.clone(), login);
-    }
+    let (address, logins) = login(&args.url, &transfer)?;
     let mut spec = args.stream.spec(address, args.dir.clone(), jiff::Timestamp::now().as_second())?;
     if args.job.json {
         if spec.output == Output::Bytes {
@@ -329,12 +326,16 @@ pub(super) fn run(args: &Args, settings: Transfer) -> anyhow::Result<()> {
     done
 }
 
-fn login(url: &str, transfer: &Transfer) -> anyhow::Result<(Address, Logins)> {
+/// Where a stream is, and who we are there.
+pub(super) fn login(url: &str, transfer: &Transfer) -> anyhow::Result<(Address, Logins)> {
     let mut logins = transfer.logins()?;
     let (address, info) = Address::parse(url).map_err(|error| UsageError(error.to_string()))?;
     if let Some(UserInfo { user, password }) = info {
         let password = Secret::new(password.map(|secret| secret.to_string()).unwrap_or_default());
         logins.give(address.clone(), Login { user, password });
+    }
+    if let Some(login) = transfer.named_login()? {
+        logins.give(address.clone(), login);
     }
     Ok((address, logins))
 }

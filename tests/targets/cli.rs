@@ -7,8 +7,6 @@
 mod exit;
 #[path = "../../src/cli/simulate/options.rs"]
 mod options;
-#[path = "../../src/cli/settings.rs"]
-mod settings;
 #[path = "../../src/cli/transfer.rs"]
 mod transfer;
 
@@ -17,10 +15,19 @@ mod simulate {
     pub(super) use super::options::Options;
 }
 
+/// The settings, as far as they need no more of the program than this.
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct Settings {
+    transfer: transfer::Transfer,
+    simulate: simulate::Options,
+}
+
 /// Reads the text both ways, and makes a plan of what it says.
 pub(crate) fn read(text: &str) {
-    if let Ok(settings) = toml::from_str::<settings::Settings>(text) {
+    if let Ok(settings) = toml::from_str::<Settings>(text) {
         drop(settings.simulate.resolve());
+        drop((settings.transfer.timetable(), settings.transfer.chunk(), settings.transfer.min_speed()));
     }
     if let Ok(options) = toml::from_str::<simulate::Options>(text) {
         let merged = options.clone().or(simulate::Options::default());

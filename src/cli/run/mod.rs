@@ -1,0 +1,256 @@
+//! `stroll run`: be a member and run the jobs of the settings, until told to stop.
+
+mod jobs;
+pub(super) mod tables;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use sd_notify::NotifyState;
+use serde::Deserialize;
+use stroll::driver::Handle;
+use stroll::fetch::Logins;
+use stroll::jobs::hook::Hook;
+use stroll::node::Event;
+use stroll::peer::{Member, Notices, Options, Webhook};
+use stroll::proto::load::Level;
+use stroll::trust::{FileError, Home};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::broadcast::error::RecvError;
+use tracing::{error, info};
+
+use super::exit::{Code, Failed, UsageError};
+use super::homes::{HomeArgs, load_address, resolve};
+use super::logging::{self, LogArgs};
+use super::settings::Settings;
+use jobs::{Jobs, Place};
+use tables::Job;
+
+/// Be a member of a circle: take part in handing the token on, and pull in its slots what the settings say.
+///
+/// Runs in the foreground until SIGINT or SIGTERM; then it hands the token over, says goodbye and ends. SIGHUP reads the
+/// settings again: jobs that changed are begun anew, the others do not notice. One process per circle; the settings may have
+/// jobs for several circles, and each member runs its own. Other commands (`get`, `mirror`, …) borrow its slots.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    home: HomeArgs,
+
+    /// Pretend to pull for the whole of every slot
+    #[arg(long, env = "STROLL_HOLD")]
+    hold: bool,
+
+    /// Listen on this UDP address instead of the one that the circle's files say
+    #[arg(long, value_name = "IP:PORT", env = "STROLL_LISTEN")]
+    listen: Option<SocketAddr>,
+
+    /// Tell others this address, if it is not the one that is listened on (NAT, 0.0.0.0)
+    #[arg(long, value_name = "HOST:PORT", env = "STROLL_ADDRESS")]
+    address: Option<String>,
+
+    #[command(flatten)]
+    more: RunOptions,
+
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+/// What flags and settings may say alike.
+#[derive(Clone, Debug, Default, PartialEq, clap::Args, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RunOptions {
+    /// Serve the status page, its JSON and the metrics for Prometheus here, such as 127.0.0.1:7480 [default: nowhere]
+    #[arg(long, visible_alias = "metrics-addr", value_name = "IP:PORT", env = "STROLL_PAGE")]
+    page: Option<SocketAddr>,
+
+    /// Command for when the circle's load is judged anew, or data is about to be lost: see STROLL_EVENT, STROLL_LEVEL,
+    /// STROLL_REASON, STROLL_ADVICE and STROLL_JOB in its environment
+    #[arg(long, value_name = "CMD", env = "STROLL_ON_OVERLOAD")]
+    on_overload: Option<String>,
+
+    /// Address to which the same is posted as JSON
+    #[arg(long, value_name = "URL", env = "STROLL_WEBHOOK")]
+    webhook: Option<String>,
+
+    /// End with exit code 15 when the circle is overloaded
+    #[arg(long, env = "STROLL_FAIL_ON_OVERLOAD")]
+    fail_on_overload: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  stroll run
+  stroll run --circle virgo --page 127.0.0.1:7480
+  stroll run --on-overload 'logger \"$STROLL_LEVEL: $STROLL_REASON\"'
+
+A job in the settings (config/stroll.toml has them all):
+  [[subscribe]]
+  url = \"ftp://ftp.example.org/stream/\"
+  to = \"/data/stream\"";
+
+impl RunOptions {
+    fn or(self, settings: Self) -> Self {
+        Self {
+            page: self.page.or(settings.page),
+            on_overload: self.on_overload.or(settings.on_overload),
+            webhook: self.webhook.or(settings.webhook),
+            fail_on_overload: self.fail_on_overload || settings.fail_on_overload,
+        }
+    }
+
+    fn notices(&self, settings: &Settings) -> anyhow::Result<Notices> {
+        let hook = self.on_overload.as_deref().map(Hook::parse).transpose();
+        let hook = hook.map_err(|error| UsageError(format!("on-overload: {error}")))?;
+        let webhook = match &self.webhook {
+            Some(text) => {
+                let url = url::Url::parse(text).map_err(|error| UsageError(format!("webhook: {error}")))?;
+                Some(Webhook::new(url, &settings.transfer.options(Logins::default())?)?)
+            }
+            None => None,
+        };
+        Ok(Notices { hook, webhook })
+    }
+}
+
+pub(super) fn run(args: &Args, settings: &Settings, named: Option<&Path>) -> anyhow::Result<()> {
+    logging::start(&args.log)?;
+    let (circle, home) = args.home.open()?;
+    let more = args.more.clone().or(settings.run.clone());
+    let found = is_founder_alone(&home)?;
+    let listen = args.listen.map_or_else(|| home.load_credentials().map(|own| own.listen), Ok)?;
+    let address = match &args.address {
+        Some(text) => Some(resolve(text, listen)?),
+        None => load_address(&home, listen)?,
+    };
+    let options = Options {
+        hold: args.hold,
+        listen: args.listen,
+        address,
+        found,
+        page: more.page,
+        limit: settings.transfer.timetable()?,
+        notices: more.notices(settings)?,
+    };
+    let jobs = own_jobs(args, settings, &circle)?;
+    // Looking at a large folder takes a while, and the token does not wait.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let running = Run { args, circle, named, more };
+    let ended = runtime.block_on(running.until_stopped(home, options, jobs, settings));
+    // A job that hangs in a call of the system keeps nobody here.
+    runtime.shutdown_background();
+    ended
+}
+
+/// The jobs of the settings that belong to this circle.
+fn own_jobs(args: &Args, settings: &Settings, circle: &str) -> anyhow::Result<Vec<(String, Job)>> {
+    let all = settings.jobs()?;
+    if all.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut sources = BTreeMap::new();
+    for name in args.home.root.circles()? {
+        let Ok((name, home)) = args.home.root.open(Some(&name)) else { continue };
+        let Ok(credentials) = home.load_credentials() else { continue };
+        sources.insert(name, credentials.roll.charter().source.clone());
+    }
+    Ok(jobs::of_circle(all, circle, &sources)?)
+}
+
+struct Run<'a> {
+    args: &'a Args,
+    circle: String,
+    /// The settings file that was named.
+    named: Option<&'a Path>,
+    more: RunOptions,
+}
+
+impl Run<'_> {
+    async fn until_stopped(
+        &self,
+        home: Home,
+        options: Options,
+        jobs: Vec<(String, Job)>,
+        settings: &Settings,
+    ) -> anyhow::Result<()> {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        let circle = &self.circle;
+        let member = Member::start(home, options).await.with_context(|| format!("circle {circle}"))?;
+        eprintln!("member of circle {circle}, listening on {}", member.handle().address());
+        if let Some(page) = member.page() {
+            eprintln!("status page at http://{page}/");
+        }
+        let handle = Arc::new(member.handle().clone());
+        let place = Place {
+            lending: member.lending().clone(),
+            board: member.board().clone(),
+            limiter: member.limiter().clone(),
+        };
+        let mut running = Jobs::default();
+        running.follow(jobs, &settings.transfer, circle, &place).await?;
+        tell_manager(&[NotifyState::Ready, NotifyState::Status(&format!("{} jobs", running.count()))]);
+        let mut is_overloaded = false;
+        let stop = async {
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => break,
+                    _ = terminate.recv() => break,
+                    () = overloaded(&handle), if self.more.fail_on_overload => {
+                        is_overloaded = true;
+                        break;
+                    }
+                    _ = hangup.recv() => self.read_again(&mut running, &place).await,
+                }
+            }
+            eprintln!("handing over and leaving");
+            tell_manager(&[NotifyState::Stopping]);
+            std::mem::take(&mut running).end().await;
+        };
+        member.run_until(stop).await?;
+        if is_overloaded {
+            let message = "the circle is overloaded".to_owned();
+            return Err(Failed { code: Code::Overloaded, message }.into());
+        }
+        Ok(())
+    }
+
+    /// Settings that make no sense are told, and change nothing.
+    async fn read_again(&self, running: &mut Jobs, place: &Place) {
+        let followed = async {
+            let settings = Settings::load(self.named)?;
+            let jobs = own_jobs(self.args, &settings, &self.circle)?;
+            running.follow(jobs, &settings.transfer, &self.circle, place).await
+        };
+        match followed.await {
+            Ok(()) => info!(jobs = running.count(), "the settings were read again"),
+            Err(error) => error!("the settings were not changed: {error:#}"),
+        }
+    }
+}
+
+/// Ready when the circle is found to be overloaded.
+async fn overloaded(handle: &Handle) {
+    let mut events = handle.events();
+    loop {
+        match events.recv().await {
+            Ok((_, Event::Load(level))) if level >= Level::Overloaded => return,
+            Ok(_) | Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return std::future::pending().await,
+        }
+    }
+}
+
+/// systemd, if it is there, wants to know.
+fn tell_manager(states: &[NotifyState<'_>]) {
+    let _ = sd_notify::notify(states);
+}
+
+/// The founder of a circle that nobody else knows yet brings its first token; everybody else waits for it.
+pub(super) fn is_founder_alone(home: &Home) -> Result<bool, FileError> {
+    Ok(home.load_authority()?.is_some() && home.load_directory()?.is_none_or(|known| known.is_empty()))
+}
