@@ -9,9 +9,11 @@
 //! |---|---|
 //! | [`feed`] | what there is to do, one thing at a time |
 //! | `worker` | does one thing at a time, over its own connections |
+//! | `alike` | whether a replica is its original |
 //! | `sums` | checksums that lie beside the files |
 //! | [`report`] | what was done, and what is told meanwhile |
 
+mod alike;
 pub mod feed;
 pub mod report;
 mod sums;
@@ -36,6 +38,7 @@ use crate::fetch::{Address, Fault, Name, Options};
 use super::backoff::Patience;
 use super::slots::{Sign, Slots, Turn};
 
+pub use alike::Alike;
 pub use feed::{End, Feed, Moment, Next, Task, To, Want};
 pub use report::{Event, Fate, Totals, Watch};
 use worker::{TurnEnd, Worker};
@@ -72,18 +75,6 @@ pub struct Config {
     pub alike: Alike,
     /// Of what is random: the jitter of waits.
     pub seed: u64,
-}
-
-/// When a replica is the same as its original, for files of which the source is asked first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Alike {
-    /// Same size and same time, as every mirror has it.
-    #[default]
-    SizeAndTime,
-    /// Same size.
-    Size,
-    /// Its bytes add up to what a list beside the original says. By size and time, where there is none.
-    Digest,
 }
 
 /// A feed that waits is asked again after this at the latest: it may follow something that nobody else sees.

@@ -12,17 +12,16 @@ use tracing::info;
 
 use crate::fetch::engine::{self, Outcome, Pull, PullError};
 use crate::fetch::plan::{self, Planner};
-use crate::fetch::sink::{
-    Algorithm, Digest, Finish, Folder, JournalPlace, Opening, Part, Pipe, SinkError, digest_of,
-};
+use crate::fetch::sink::{Algorithm, Digest, Finish, Folder, JournalPlace, Opening, Part, Pipe};
 use crate::fetch::source::Source;
 use crate::fetch::store::Stream;
-use crate::fetch::{Address, Connection as _, Fault, Name, Options, Refusal, Slot, Version};
+use crate::fetch::{Address, Connection as _, Fault, Options, Refusal, Slot};
 use crate::jobs::backoff::Backoff;
 
+use super::alike::is_up_to_date;
 use super::report::{Event, Fate};
 use super::sums::SumsBeside;
-use super::{Alike, Common, Config, End, Feed, Next, Task, To, Want};
+use super::{Common, Config, End, Feed, Next, Task, To, Want};
 
 /// Files that wait for the disk while the next ones are pulled.
 const PENDING: usize = 256;
@@ -531,32 +530,6 @@ impl Sources {
     fn first(&mut self, address: &Address) -> Result<&mut Source, Fault> {
         Ok(self.of(address)?.first_mut().expect("there is at least one connection"))
     }
-}
-
-/// Whether the replica that is here is the file that is there.
-async fn is_up_to_date(
-    alike: Alike,
-    folder: &Arc<Folder>,
-    name: &Name,
-    source: &mut Source,
-    want: &Want,
-) -> Result<bool, PullError> {
-    let Some(replica) = folder.replica(name)? else { return Ok(false) };
-    if let (Alike::Digest, Some(expected)) = (alike, want.expected) {
-        return adds_up(Arc::clone(folder), name.clone(), expected).await;
-    }
-    let Version { size, modified_s, .. } = source.probe(&want.address).await?.version;
-    let is_same_time = modified_s.is_some_and(|modified| modified == replica.modified_s);
-    // Apache does not say how long an empty file is.
-    let is_same_size = size.map_or(replica.size == 0 && is_same_time, |size| size == replica.size);
-    Ok(is_same_size && (is_same_time || alike == Alike::Size))
-}
-
-/// Whether the bytes that are here add up to this.
-async fn adds_up(folder: Arc<Folder>, name: Name, expected: Digest) -> Result<bool, PullError> {
-    let reading = move || digest_of(&folder, &name, expected.algorithm()).map(|digest| digest == expected);
-    let read = tokio::task::spawn_blocking(reading).await;
-    Ok(read.unwrap_or(Err(SinkError::Gone))?)
 }
 
 /// Sends a whole file on its way to the disk and to its name.
