@@ -12,7 +12,7 @@ use tracing::info;
 
 use crate::fetch::engine::{self, Outcome, Pull, PullError};
 use crate::fetch::plan::{self, Planner};
-use crate::fetch::sink::{Algorithm, Digest, Finish, Folder, JournalPlace, Opening, Part, Pipe};
+use crate::fetch::sink::{Algorithm, Digest, Finish, JournalPlace, Opening, Part, Pipe};
 use crate::fetch::source::Source;
 use crate::fetch::store::Stream;
 use crate::fetch::{Address, Connection as _, Fault, Options, Refusal, Slot};
