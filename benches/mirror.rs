@@ -67,10 +67,12 @@ fn plant(root: &Path) {
     }
 }
 
+/// Makes the command of a program.
+type Make<'a> = Box<dyn Fn() -> Command + 'a>;
+
 fn unchanged(name: &str, url: &str, open: &str, place: &Path, rounds: usize) {
     fs::create_dir(place).unwrap();
     println!("\n{} unchanged files in {FOLDERS} folders at {name}: seconds", FOLDERS * FILES);
-    type Make<'a> = Box<dyn Fn() -> Command + 'a>;
     let mut programs: Vec<(&str, Make<'_>, Vec<Run>)> =
         vec![("stroll", Box::new(|| stroll(url, place)), Vec::new())];
     if !open.is_empty() && Command::new("lftp").arg("--version").output().is_ok() {

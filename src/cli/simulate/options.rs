@@ -461,8 +461,9 @@ mod tests {
         }
 
         let text = include_str!("../../../config/stroll.toml");
-        let settings: crate::cli::settings::Settings = toml::from_str(text).unwrap();
-        assert_eq!(settings.simulate.resolve().unwrap(), Options::default().resolve().unwrap());
+        let settings: toml::Table = toml::from_str(text).unwrap();
+        let said = Options::deserialize(settings["simulate"].clone()).unwrap();
+        assert_eq!(said.resolve().unwrap(), Options::default().resolve().unwrap());
         for flag in Flags::command().get_arguments().filter_map(clap::Arg::get_long) {
             if flag != "help" {
                 let key = flag.replace('-', "_");

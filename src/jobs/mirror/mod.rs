@@ -163,7 +163,13 @@ fn clean(
     let is_known = |path: &str| manifest.is_some_and(|manifest| matches!(manifest.find(path), Ok(Some(_))));
     let now_s = jiff::Timestamp::now().as_second();
     let surveyor = Surveyor { spec, seen: &found.seen, is_known: &is_known, now_s };
-    let survey = surveyor.survey(target)?;
+    let survey = match surveyor.survey(target) {
+        Ok(survey) => survey,
+        Err(error) => {
+            outcome.delete_error = Some(error);
+            return Ok(outcome);
+        }
+    };
     facts.files_before = match manifest {
         Some(manifest) => remembered(spec, manifest, now_s)?,
         None => 0,

@@ -41,6 +41,7 @@ use super::backoff::Patience;
 use super::slots::{Sign, Slots, Turn};
 
 pub use feed::{End, Feed, Follow, Followed, Moment, Next, Rotated, Task, To, Want};
+pub use replica::Alike;
 pub use report::{Event, Fate, Totals, Watch};
 use worker::{TurnEnd, Worker};
 
@@ -76,18 +77,6 @@ pub struct Config {
     pub alike: Alike,
     /// Of what is random: the jitter of waits.
     pub seed: u64,
-}
-
-/// When a replica is the same as its original, for files of which the source is asked first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Alike {
-    /// Same size and same time, as every mirror has it.
-    #[default]
-    SizeAndTime,
-    /// Same size.
-    Size,
-    /// Its bytes add up to what a list beside the original says. By size and time, where there is none.
-    Digest,
 }
 
 /// A feed that waits is asked again after this at the latest: it may follow something that nobody else sees.

@@ -9,7 +9,19 @@ use crate::fetch::sink::{Digest, Folder, Reply, begin_digest};
 use crate::fetch::source::Source;
 use crate::fetch::{Connection as _, Name, Version};
 
-use super::{Alike, Want};
+use super::Want;
+
+/// When a replica is the same as its original, for files of which the source is asked first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Alike {
+    /// Same size and same time, as every mirror has it.
+    #[default]
+    SizeAndTime,
+    /// Same size.
+    Size,
+    /// Its bytes add up to what a list beside the original says. By size and time, where there is none.
+    Digest,
+}
 
 /// A replica that is being read. It goes on while other members have their slots.
 pub(super) type Reading = Option<Reply<Digest>>;

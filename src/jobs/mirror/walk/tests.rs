@@ -105,10 +105,12 @@ fn walk(spec: &Spec, here: &mut Memory, there: &There, fails: &[&str]) -> (Vec<S
             Task::Pull(want) => {
                 let To::File { name, .. } = &want.to else { panic!("to a file") };
                 assert_eq!(path.rsplit('/').next(), Some(name.as_str()));
-                End::Pulled(match fails.contains(&path.as_str()) {
-                    true => Fate::Failed(Fault::Changed.into()),
-                    false => Fate::Pulled { size: 1, sha256: Some([7; 32]) },
-                })
+                let fate = if fails.contains(&path.as_str()) {
+                    Fate::Failed(Fault::Changed.into())
+                } else {
+                    Fate::Pulled { size: 1, sha256: Some([7; 32]) }
+                };
+                End::Pulled(fate)
             }
         };
         walk.ended(id, end, NOW);
@@ -354,10 +356,8 @@ fn listings(tree: &BTreeMap<String, u64>) -> BTreeMap<String, Listing> {
     for (path, size) in tree {
         let parts: Vec<&str> = path.split('/').collect();
         for depth in 0..parts.len() {
-            let entry = match depth + 1 == parts.len() {
-                true => file(parts[depth], *size, 1),
-                false => folder(parts[depth]),
-            };
+            let is_file = depth + 1 == parts.len();
+            let entry = if is_file { file(parts[depth], *size, 1) } else { folder(parts[depth]) };
             all.entry(parts[..depth].join("/")).or_default().insert(parts[depth].to_owned(), entry);
         }
     }
