@@ -168,7 +168,7 @@ fn kills_at_any_moment_lose_nothing_and_leave_nothing_broken() {
     for (n, name) in names.iter().enumerate() {
         assert!(desk.read(&format!("in/{name}")) == noise(n as u64, 200_000), "{name} differs");
     }
-    assert!(!desk.files().iter().any(|name| name.ends_with(".part")), "{:?}", desk.files());
+    assert!(!desk.files().iter().any(|name| name.contains(".part")), "{:?}", desk.files());
     println!("{} deliveries of {} files", lines(&desk).len(), names.len());
 }
 
@@ -441,7 +441,7 @@ fn a_growing_file_is_appended_to_and_another_one_is_never_spliced_to_it() {
     let second = noise(3, 100_000);
     web.put("log", &second, 0);
     wait_until("a shorter one", || content(&desk, "in/log") == second);
-    assert_eq!(kept(&desk, "log"), [grown.clone()]);
+    assert_eq!(kept(&desk, "log"), std::slice::from_ref(&grown));
     // Longer, and another one.
     let third = noise(4, 250_000);
     web.put("log", &third, 0);
