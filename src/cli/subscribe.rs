@@ -1,10 +1,12 @@
 //! `stroll subscribe`: follow a stream of files, alone or in a circle's slots.
 
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::Deserialize;
+use serde_json::json;
 use stroll::base::units::{deserialize_duration, human_duration, human_size, parse_duration, parse_size};
 use stroll::fetch::address::UserInfo;
 use stroll::fetch::engine::PullError;
@@ -355,7 +357,7 @@ async fn follow(
         bars.say(&format!("in the slots of circle {name}"));
     }
     let done = {
-        let teller = Teller { bars, expects_gaps: matches!(spec.how, How::Named(_)) };
+        let teller = Teller::new(bars, &spec);
         let job = job::subscribe(spec, config, circle.slots(), &limiter, &stop, &teller);
         let throttled = timetable::follow(&timetable, &limiter);
         tokio::select! {
@@ -415,6 +417,13 @@ struct Teller<'a> {
     bars: &'a Bars,
     /// Files are asked for before they are there.
     expects_gaps: bool,
+    lag: Mutex<Lag>,
+}
+
+impl<'a> Teller<'a> {
+    fn new(bars: &'a Bars, spec: &Spec) -> Self {
+        Self { bars, expects_gaps: matches!(spec.how, How::Named(_)), lag: Mutex::default() }
+    }
 }
 
 impl Watch for Teller<'_> {
@@ -434,10 +443,17 @@ impl Watch for Teller<'_> {
 impl Tell for Teller<'_> {
     fn lag(&self, lag: Lag) {
         self.bars.note(lag.to_string());
+        let mut last = self.lag.lock().expect("nobody panics with the lag in hand");
+        if *last != lag {
+            *last = lag;
+            let Lag { behind, files, bytes } = lag;
+            let event = json!({"event": "lag", "lag_s": behind.as_secs(), "files": files, "bytes": bytes});
+            self.bars.event(&event);
+        }
     }
 
     fn delivered(&self, delivered: &Delivered<'_>) {
-        self.bars.event(&serde_json::json!({"event": "delivered", "path": delivered.item.path}));
+        self.bars.event(&json!({"event": "delivered", "path": delivered.item.path}));
     }
 
     fn hook_failed(&self, path: &str, why: &str, is_skipped: bool) {
@@ -459,7 +475,7 @@ impl Tell for Teller<'_> {
     }
 
     fn flushed(&self, count: u64) {
-        self.bars.event(&serde_json::json!({"event": "flushed", "files": count}));
+        self.bars.event(&json!({"event": "flushed", "files": count}));
     }
 }
 

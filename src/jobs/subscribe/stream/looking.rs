@@ -75,9 +75,7 @@ impl Stream {
         }
         for (path, seen) in look.files {
             let Seen { size, modified_s, .. } = seen;
-            if !self.is_meant(&path, &seen, at) {
-                continue;
-            }
+            // Meant or not: who means more one day still does not mean the past.
             if begins {
                 let size = size.unwrap_or(0);
                 let record = Record { size, modified_s, delivered: true, flushed: true, ..Record::default() };
@@ -85,6 +83,9 @@ impl Stream {
                 let known =
                     Known { told: 0, size: seen.size, modified_s, state: State::Done, missing_since: None };
                 self.known.insert(path, known);
+                continue;
+            }
+            if !self.is_meant(&path, &seen, at) {
                 continue;
             }
             new_bytes = new_bytes.saturating_add(self.on_seen(&path, &seen, at));
