@@ -8,7 +8,8 @@ use crate::fetch::sink::{Growing, JournalPlace};
 use crate::fetch::{Fault, Name, Slot};
 
 use super::feed::{End, Follow, Followed, Rotated};
-use super::worker::{FileWatch, Step, Worker};
+use super::file::FileWatch;
+use super::worker::{Step, Worker};
 use super::{Common, Feed};
 
 /// A growing file that is open.

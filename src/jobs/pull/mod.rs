@@ -9,15 +9,19 @@
 //! |---|---|
 //! | [`feed`] | what there is to do, one thing at a time |
 //! | `worker` | does one thing at a time, over its own connections |
+//! | `file` | a file on its way: prepared, whole, named |
+//! | `sources` | its connections |
 //! | `replica` | whether a file is here already |
 //! | `following` | does it for files that grow |
 //! | `sums` | checksums that lie beside the files |
 //! | [`report`] | what was done, and what is told meanwhile |
 
 pub mod feed;
+mod file;
 mod following;
 mod replica;
 pub mod report;
+mod sources;
 mod sums;
 mod worker;
 

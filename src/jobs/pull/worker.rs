@@ -1,28 +1,23 @@
 //! A worker: one task at a time, over its own connections. Used by the puller alone.
 
-use std::collections::BTreeMap;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
-use tracing::info;
-
 use crate::fetch::engine::{self, Outcome, Pull, PullError};
 use crate::fetch::plan::{self, Planner};
-use crate::fetch::sink::{Algorithm, Digest, Finish, JournalPlace, Opening, Part, Pipe};
-use crate::fetch::source::Source;
-use crate::fetch::store::Stream;
-use crate::fetch::{Address, Connection as _, Fault, Options, Refusal, Slot};
+use crate::fetch::{Address, Connection as _, Fault, Refusal, Slot};
 use crate::jobs::backoff::Backoff;
 
+use super::file::{Done, FileWatch, OnItsWay, Place, Prepared, algorithms, begin_next, finish, prepare};
 use super::following::LastGrowing;
-use super::replica::{Reading, is_up_to_date};
 use super::report::{Event, Fate};
+use super::sources::Sources;
 use super::sums::SumsBeside;
-use super::{Common, Config, End, Feed, Follow, Next, Task, To, Want};
+use super::{Common, Config, End, Feed, Follow, Next, Task};
 
 /// Files that wait for the disk while the next ones are pulled.
 const PENDING: usize = 256;
@@ -62,23 +57,6 @@ enum Current {
     Growing { id: usize, follow: Follow },
 }
 
-/// A file on its way.
-struct OnItsWay {
-    index: usize,
-    want: Want,
-    /// A new part that is being opened: asked for while the file before was pulled.
-    opening: Option<Opening>,
-    /// The file that is here already, while it is read.
-    reading: Reading,
-    place: Option<Place>,
-}
-
-/// Where its bytes go.
-enum Place {
-    Part(Box<Part>),
-    Stream(Box<Stream>),
-}
-
 /// How far a task came in this turn.
 pub(super) enum Step {
     Done,
@@ -86,8 +64,6 @@ pub(super) enum Step {
     DoneForNow,
     SlotOver,
 }
-
-type Done = Pin<Box<dyn Future<Output = (usize, Fate)> + Send>>;
 
 /// Does one task at a time.
 pub(super) struct Worker {
@@ -111,11 +87,7 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) fn new(connections: usize, seed: u64, config: &Config) -> Self {
         Self {
-            sources: Sources {
-                by_origin: BTreeMap::new(),
-                connections,
-                options: Arc::clone(&config.options),
-            },
+            sources: Sources::new(connections, Arc::clone(&config.options)),
             current: None,
             after: None,
             planner: planner(config),
@@ -410,13 +382,7 @@ impl Worker {
 
     /// Closes all connections.
     pub(super) async fn close(&mut self) {
-        join_all(self.sources.by_origin.values_mut().flatten().map(Source::close)).await;
-    }
-}
-
-impl OnItsWay {
-    fn new(index: usize, want: Want) -> Self {
-        Self { index, want, opening: None, reading: None, place: None }
+        self.sources.close().await;
     }
 }
 
@@ -458,142 +424,7 @@ async fn next_from<F: Feed>(common: &Common<'_, F>, slot: &Slot) -> Result<Curre
     }
 }
 
-/// Takes the next file out ahead and begins to open its part, if that is all there is to prepare.
-fn begin_next<F: Feed>(common: &Common<'_, F>) -> Option<OnItsWay> {
-    let config = common.config;
-    if config.dry_run || config.sums || !config.resume {
-        return None;
-    }
-    let (index, want) = common.want_ahead()?;
-    let mut next = OnItsWay::new(index, want);
-    if let To::File { root, below, name } = &next.want.to
-        && let Ok(folder) = common.folder(root, below)
-        // What is there may be up to date: the source has to be asked.
-        && (!next.want.ask_first || matches!(folder.replica(name), Ok(None)))
-    {
-        let journal = JournalPlace::for_file(&config.state, &folder.path().join(name.as_str()));
-        next.opening = Some(Part::begin_to_open(&common.disk, folder, name.clone(), Some(journal)));
-    }
-    Some(next)
-}
-
 fn planner(config: &Config) -> Planner {
     let usual = plan::Config::default();
     Planner::new(plan::Config { largest_bytes: config.chunk.unwrap_or(usual.largest_bytes), ..usual })
-}
-
-async fn prepare<F: Feed>(
-    common: &Common<'_, F>,
-    source: &mut Source,
-    sums: &mut SumsBeside,
-    file: &mut OnItsWay,
-) -> Result<Prepared, PullError> {
-    let (config, OnItsWay { want, reading, .. }) = (common.config, file);
-    if config.dry_run {
-        let size = source.probe(&want.address).await?.version.size;
-        return Ok(Prepared::Fate(Fate::Planned { size }));
-    }
-    if config.sums && want.expected.is_none() {
-        want.expected = sums.find(source, &want.address).await?;
-    }
-    let wanted = algorithms(config, want.expected.as_ref());
-    let To::File { root, below, name } = &want.to else {
-        let mut stream = Stream::new(Pipe::start("standard output", std::io::stdout()));
-        if let Some(algorithm) = wanted.first() {
-            stream.hash_along(*algorithm);
-        }
-        return Ok(Prepared::Place(Place::Stream(Box::new(stream))));
-    };
-    let folder = common.folder(root, below)?;
-    if want.ask_first && is_up_to_date(config.alike, &folder, name, source, want, reading).await? {
-        return Ok(Prepared::Fate(Fate::UpToDate));
-    }
-    let journal = JournalPlace::for_file(&config.state, &folder.path().join(name.as_str()));
-    let mut part = Part::open(&common.disk, folder, name.clone(), Some(journal)).await?;
-    if !config.resume {
-        part.restart().await?;
-    }
-    part.hash_along(&wanted);
-    Ok(Prepared::Place(Place::Part(Box::new(part))))
-}
-
-/// Which digests will be wanted at the end.
-fn algorithms(config: &Config, expected: Option<&Digest>) -> Vec<Algorithm> {
-    let sha256 = config.sha256.then_some(Algorithm::Sha256);
-    let mut wanted: Vec<Algorithm> = expected.map(Digest::algorithm).into_iter().chain(sha256).collect();
-    wanted.dedup();
-    wanted
-}
-
-/// What is to be done for a file.
-enum Prepared {
-    Place(Place),
-    Fate(Fate),
-    SlotOver,
-}
-
-/// Connections by origin, so that none is ever used for another host or another kind of security.
-pub(super) struct Sources {
-    by_origin: BTreeMap<(crate::fetch::Scheme, String, u16), Vec<Source>>,
-    connections: usize,
-    options: Arc<Options>,
-}
-
-impl Sources {
-    fn of(&mut self, address: &Address) -> Result<&mut [Source], Fault> {
-        let origin = (address.scheme(), address.host(), address.port());
-        let sources = self.by_origin.entry(origin).or_default();
-        while sources.len() < self.connections {
-            sources.push(Source::new(address, &self.options)?);
-        }
-        Ok(sources)
-    }
-
-    pub(super) fn first(&mut self, address: &Address) -> Result<&mut Source, Fault> {
-        Ok(self.of(address)?.first_mut().expect("there is at least one connection"))
-    }
-}
-
-/// Sends a whole file on its way to the disk and to its name.
-fn finish<F: Feed>(common: &Common<'_, F>, file: &OnItsWay, place: Place) -> Done {
-    let index = file.index;
-    let modified_s = match &place {
-        Place::Part(part) if common.config.times => part.version().and_then(|version| version.modified_s),
-        _ => None,
-    };
-    let wish =
-        Finish { expected: file.want.expected, modified_s, total: None, want_sha256: common.config.sha256 };
-    Box::pin(async move {
-        let finished = match place {
-            Place::Part(part) => match part.finish(wish).await {
-                Ok(pending) => pending.await,
-                Err(error) => Err(error),
-            },
-            Place::Stream(stream) => stream.finish(wish).await,
-        };
-        match finished {
-            Ok(finished) => (index, Fate::Pulled { size: finished.size, sha256: finished.sha256 }),
-            Err(error) => (index, Fate::Failed(error.into())),
-        }
-    })
-}
-
-/// Passes on what happens to one file.
-pub(super) struct FileWatch<'a, F> {
-    pub(super) common: &'a Common<'a, F>,
-    pub(super) index: usize,
-}
-
-impl<F: Feed> engine::Watch for FileWatch<'_, F> {
-    fn on(&self, event: engine::Event) {
-        let mut totals = self.common.totals();
-        match &event {
-            engine::Event::Bytes(bytes) => totals.bytes += bytes,
-            engine::Event::WasCut(_) => totals.cuts += 1,
-            engine::Event::Chunk(change) => info!("{change}"),
-            engine::Event::Opened { .. } | engine::Event::Restarted => {}
-        }
-        drop(totals);
-        self.common.watch.on(Event::File { index: self.index, event: &event });
-    }
 }

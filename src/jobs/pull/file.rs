@@ -1,0 +1,156 @@
+//! A file on its way: what is to be prepared for it, where its bytes go, and how it gets its name. Used by the worker alone.
+
+use std::pin::Pin;
+
+use tracing::info;
+
+use crate::fetch::Connection as _;
+use crate::fetch::engine::{self, PullError};
+use crate::fetch::sink::{Algorithm, Digest, Finish, JournalPlace, Opening, Part, Pipe};
+use crate::fetch::source::Source;
+use crate::fetch::store::Stream;
+
+use super::replica::{Reading, is_up_to_date};
+use super::report::{Event, Fate};
+use super::sums::SumsBeside;
+use super::{Common, Config, Feed, To, Want};
+
+/// A file on its way.
+pub(super) struct OnItsWay {
+    pub(super) index: usize,
+    pub(super) want: Want,
+    /// A new part that is being opened: asked for while the file before was pulled.
+    pub(super) opening: Option<Opening>,
+    /// The file that is here already, while it is read.
+    pub(super) reading: Reading,
+    pub(super) place: Option<Place>,
+}
+
+/// Where its bytes go.
+pub(super) enum Place {
+    Part(Box<Part>),
+    Stream(Box<Stream>),
+}
+
+/// A file that is whole, until it has its name.
+pub(super) type Done = Pin<Box<dyn Future<Output = (usize, Fate)> + Send>>;
+
+impl OnItsWay {
+    pub(super) fn new(index: usize, want: Want) -> Self {
+        Self { index, want, opening: None, reading: None, place: None }
+    }
+}
+
+/// Takes the next file out ahead and begins to open its part, if that is all there is to prepare.
+pub(super) fn begin_next<F: Feed>(common: &Common<'_, F>) -> Option<OnItsWay> {
+    let config = common.config;
+    if config.dry_run || config.sums || !config.resume {
+        return None;
+    }
+    let (index, want) = common.want_ahead()?;
+    let mut next = OnItsWay::new(index, want);
+    if let To::File { root, below, name } = &next.want.to
+        && let Ok(folder) = common.folder(root, below)
+        // What is there may be up to date: the source has to be asked.
+        && (!next.want.ask_first || matches!(folder.replica(name), Ok(None)))
+    {
+        let journal = JournalPlace::for_file(&config.state, &folder.path().join(name.as_str()));
+        next.opening = Some(Part::begin_to_open(&common.disk, folder, name.clone(), Some(journal)));
+    }
+    Some(next)
+}
+
+/// Finds out what is to be done for a file, before its first byte.
+pub(super) async fn prepare<F: Feed>(
+    common: &Common<'_, F>,
+    source: &mut Source,
+    sums: &mut SumsBeside,
+    file: &mut OnItsWay,
+) -> Result<Prepared, PullError> {
+    let (config, OnItsWay { want, reading, .. }) = (common.config, file);
+    if config.dry_run {
+        let size = source.probe(&want.address).await?.version.size;
+        return Ok(Prepared::Fate(Fate::Planned { size }));
+    }
+    if config.sums && want.expected.is_none() {
+        want.expected = sums.find(source, &want.address).await?;
+    }
+    let wanted = algorithms(config, want.expected.as_ref());
+    let To::File { root, below, name } = &want.to else {
+        let mut stream = Stream::new(Pipe::start("standard output", std::io::stdout()));
+        if let Some(algorithm) = wanted.first() {
+            stream.hash_along(*algorithm);
+        }
+        return Ok(Prepared::Place(Place::Stream(Box::new(stream))));
+    };
+    let folder = common.folder(root, below)?;
+    if want.ask_first && is_up_to_date(config.alike, &folder, name, source, want, reading).await? {
+        return Ok(Prepared::Fate(Fate::UpToDate));
+    }
+    let journal = JournalPlace::for_file(&config.state, &folder.path().join(name.as_str()));
+    let mut part = Part::open(&common.disk, folder, name.clone(), Some(journal)).await?;
+    if !config.resume {
+        part.restart().await?;
+    }
+    part.hash_along(&wanted);
+    Ok(Prepared::Place(Place::Part(Box::new(part))))
+}
+
+/// Which digests will be wanted at the end.
+pub(super) fn algorithms(config: &Config, expected: Option<&Digest>) -> Vec<Algorithm> {
+    let sha256 = config.sha256.then_some(Algorithm::Sha256);
+    let mut wanted: Vec<Algorithm> = expected.map(Digest::algorithm).into_iter().chain(sha256).collect();
+    wanted.dedup();
+    wanted
+}
+
+/// What is to be done for a file.
+pub(super) enum Prepared {
+    Place(Place),
+    Fate(Fate),
+    SlotOver,
+}
+
+/// Sends a whole file on its way to the disk and to its name.
+pub(super) fn finish<F: Feed>(common: &Common<'_, F>, file: &OnItsWay, place: Place) -> Done {
+    let index = file.index;
+    let modified_s = match &place {
+        Place::Part(part) if common.config.times => part.version().and_then(|version| version.modified_s),
+        _ => None,
+    };
+    let wish =
+        Finish { expected: file.want.expected, modified_s, total: None, want_sha256: common.config.sha256 };
+    Box::pin(async move {
+        let finished = match place {
+            Place::Part(part) => match part.finish(wish).await {
+                Ok(pending) => pending.await,
+                Err(error) => Err(error),
+            },
+            Place::Stream(stream) => stream.finish(wish).await,
+        };
+        match finished {
+            Ok(finished) => (index, Fate::Pulled { size: finished.size, sha256: finished.sha256 }),
+            Err(error) => (index, Fate::Failed(error.into())),
+        }
+    })
+}
+
+/// Passes on what happens to one file.
+pub(super) struct FileWatch<'a, F> {
+    pub(super) common: &'a Common<'a, F>,
+    pub(super) index: usize,
+}
+
+impl<F: Feed> engine::Watch for FileWatch<'_, F> {
+    fn on(&self, event: engine::Event) {
+        let mut totals = self.common.totals();
+        match &event {
+            engine::Event::Bytes(bytes) => totals.bytes += bytes,
+            engine::Event::WasCut(_) => totals.cuts += 1,
+            engine::Event::Chunk(change) => info!("{change}"),
+            engine::Event::Opened { .. } | engine::Event::Restarted => {}
+        }
+        drop(totals);
+        self.common.watch.on(Event::File { index: self.index, event: &event });
+    }
+}
