@@ -6,6 +6,8 @@
 mod bars;
 mod circle;
 mod circles;
+#[cfg(feature = "demo")]
+mod demo;
 mod doctor;
 mod ending;
 mod exec;
@@ -53,6 +55,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[cfg(feature = "demo")]
+    Demo(Box<demo::Args>),
     Get(Box<get::Args>),
     Exec(exec::Args),
     Mirror(Box<mirror::Args>),
@@ -73,6 +77,8 @@ enum Command {
 
 /// Runs the program on the process's arguments.
 pub(crate) fn main() -> ExitCode {
+    #[cfg(feature = "demo")]
+    demo::end_with_parent();
     let cli = Cli::parse();
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
@@ -87,6 +93,8 @@ pub(crate) fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<()> {
     let settings = Settings::load(cli.config.as_deref())?;
     match cli.command {
+        #[cfg(feature = "demo")]
+        Command::Demo(args) => demo::run(&args),
         Command::Get(args) => get::run(&args, settings.transfer),
         Command::Exec(args) => exec::run(&args),
         Command::Mirror(args) => mirror::run(&args, settings.transfer),

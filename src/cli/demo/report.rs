@@ -1,0 +1,289 @@
+//! What a demo comes to: a table for people, JSON for programs, and whether all was right. Pure; called by `mod`.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use stroll::base::units::{human_duration, human_size};
+
+use super::meter::Seen;
+use super::replica::Comparison;
+
+/// In a circle at most one pulls. What a source sees of a slot's end and the next one's begin may touch for a moment.
+const MOST_SHARED: f64 = 0.10;
+
+/// One lab when it is over.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LabReport {
+    pub(super) name: String,
+    pub(super) protocol: &'static str,
+    /// Frames that had come when the stream ended.
+    pub(super) frames_in_time: u64,
+    pub(super) longest_lag: Duration,
+    pub(super) comparison: Comparison,
+    /// Slots that it had; `None` without a circle.
+    pub(super) slots: Option<u64>,
+    /// The worst that it said of its circle.
+    pub(super) verdict: Option<String>,
+}
+
+/// Labs around one source.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Side {
+    pub(super) seen: Seen,
+    pub(super) labs: Vec<LabReport>,
+}
+
+/// What came of killing the holder.
+#[derive(Clone, Debug)]
+pub(super) struct Killed {
+    pub(super) name: String,
+    pub(super) next_slot: Option<Duration>,
+}
+
+/// Everything when it is over.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Report {
+    pub(super) took: Duration,
+    pub(super) frames: u64,
+    pub(super) page: Option<String>,
+    pub(super) circle: Side,
+    pub(super) uncoordinated: Option<Side>,
+    pub(super) is_overload: bool,
+    /// Whether a holder was to be killed, and what came of it.
+    pub(super) wants_kill: bool,
+    pub(super) killed: Option<Killed>,
+    /// Members that did not end in order.
+    pub(super) disorderly: Vec<String>,
+}
+
+impl Side {
+    /// Jain's index over what the labs had got when the stream ended.
+    fn fairness(&self) -> f64 {
+        jain(self.labs.iter().map(|lab| lab.frames_in_time as f64))
+    }
+
+    fn longest_lag(&self) -> Duration {
+        self.labs.iter().map(|lab| lab.longest_lag).max().unwrap_or_default()
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "shares": self.seen.shares(),
+            "most_at_once": self.seen.most,
+            "transfers": self.seen.transfers,
+            "bytes": self.seen.bytes,
+            "refusals": self.seen.refusals,
+            "fairness": self.fairness(),
+            "longest_lag_s": self.longest_lag().as_secs_f64(),
+            "labs": self.labs.iter().map(LabReport::to_json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl LabReport {
+    fn to_json(&self) -> Value {
+        json!({
+            "name": self.name,
+            "protocol": self.protocol,
+            "frames_in_time": self.frames_in_time,
+            "longest_lag_s": self.longest_lag.as_secs_f64(),
+            "slots": self.slots,
+            "verdict": self.verdict,
+            "same": self.comparison.same,
+            "missing": self.comparison.missing,
+            "wrong": self.comparison.wrong,
+        })
+    }
+}
+
+impl Report {
+    /// All that is not right, in words.
+    pub(super) fn wrongs(&self) -> Vec<String> {
+        let mut wrongs = Vec::new();
+        let sides = [Some(&self.circle), self.uncoordinated.as_ref()];
+        for lab in sides.into_iter().flatten().flat_map(|side| &side.labs) {
+            let complaint = lab.comparison.complaint(self.is_overload);
+            wrongs.extend(complaint.map(|complaint| format!("{}: {complaint}", lab.name)));
+            if lab.slots == Some(0) {
+                wrongs.push(format!("{} had no slot", lab.name));
+            }
+        }
+        wrongs.extend(self.disorderly.iter().map(|name| format!("{name} did not end in order")));
+        if self.circle.seen.shared() > MOST_SHARED {
+            let percent = self.circle.seen.shared() * 100.0;
+            wrongs.push(format!(
+                "members of the circle pulled at the same time for {percent:.0} % of the time"
+            ));
+        }
+        if self.is_overload && !self.circle.labs.iter().any(LabReport::is_overloaded) {
+            wrongs.push("no member noticed the overload".to_owned());
+        }
+        match &self.killed {
+            None if self.wants_kill => {
+                wrongs.push("nobody was seen with the token, so nobody was killed".to_owned())
+            }
+            Some(Killed { name, next_slot: None }) => {
+                wrongs.push(format!("no slot began after {name} was killed"));
+            }
+            _ => {}
+        }
+        wrongs
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        let wrongs = self.wrongs();
+        let killed = self.killed.as_ref().map(|killed| {
+            json!({ "name": killed.name, "next_slot_s": killed.next_slot.map(|span| span.as_secs_f64()) })
+        });
+        json!({
+            "version": 1,
+            "ok": wrongs.is_empty(),
+            "wrong": wrongs,
+            "took_s": self.took.as_secs_f64(),
+            "frames": self.frames,
+            "page": self.page,
+            "circle": self.circle.to_json(),
+            "uncoordinated": self.uncoordinated.as_ref().map(Side::to_json),
+            "killed": killed,
+        })
+    }
+
+    /// For people.
+    pub(super) fn to_text(&self) -> String {
+        let mut text = self.table();
+        for lab in &self.circle.labs {
+            if let Some(verdict) = lab.verdict.as_ref().filter(|_| self.is_overload) {
+                // Writing to a string does not fail.
+                let _ = writeln!(text, "{} says: {verdict}", lab.name);
+            }
+        }
+        if let Some(Killed { name, next_slot: Some(span) }) = &self.killed {
+            let span = human_duration(*span);
+            let _ = writeln!(text, "{name} was killed with the token; the next slot began {span} later");
+        }
+        if self.wrongs().is_empty() {
+            let _ = writeln!(text, "{}", self.praise());
+        }
+        text
+    }
+
+    fn praise(&self) -> String {
+        let sides = [Some(&self.circle), self.uncoordinated.as_ref()];
+        let labs = || sides.iter().flatten().flat_map(|side| &side.labs);
+        let files: u64 = labs().map(|lab| lab.comparison.same).sum();
+        format!(
+            "All right: {files} files in {} replicas are the same as at the source, byte by byte",
+            labs().count()
+        )
+    }
+
+    fn table(&self) -> String {
+        let sides: Vec<&Side> =
+            [Some(&self.circle), self.uncoordinated.as_ref()].into_iter().flatten().collect();
+        let mut table = format!("{:34}{:>14}", "What the source saw", "circle");
+        if self.uncoordinated.is_some() {
+            table += &format!("{:>16}", "uncoordinated");
+        }
+        table.push('\n');
+        let mut row = |name: &str, cell: &dyn Fn(&Side) -> String| {
+            let _ = write!(table, "  {name:32}");
+            for (index, side) in sides.iter().enumerate() {
+                let width = if index == 0 { 14 } else { 16 };
+                let _ = write!(table, "{:>width$}", cell(side));
+            }
+            table.push('\n');
+        };
+        for (class, name) in ["no transfer", "one transfer", "two at once", "more at once"].iter().enumerate()
+        {
+            row(name, &|side| percent(side.seen.shares().get(class).copied().unwrap_or_default()));
+        }
+        row("most at once", &|side| side.seen.most.to_string());
+        row("sent", &|side| human_size(side.seen.bytes));
+        row("refused", &|side| side.seen.refusals.to_string());
+        row("fairness among labs (1 is best)", &|side| format!("{:.3}", side.fairness()));
+        row("longest wait for a frame", &|side| human_duration(side.longest_lag()));
+        table
+    }
+}
+
+impl LabReport {
+    fn is_overloaded(&self) -> bool {
+        self.verdict
+            .as_deref()
+            .is_some_and(|verdict| ["overloaded", "starved"].iter().any(|level| verdict.starts_with(level)))
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// Jain's fairness index: 1 if all have the same, 1/n if one has everything.
+fn jain(values: impl Iterator<Item = f64> + Clone) -> f64 {
+    let count = values.clone().count() as f64;
+    let (sum, squares) =
+        values.fold((0.0, 0.0), |(sum, squares), value| (sum + value, squares + value * value));
+    if squares > 0.0 { sum * sum / (count * squares) } else { 1.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lab(name: &str, frames_in_time: u64) -> LabReport {
+        let (name, slots) = (name.to_owned(), Some(3));
+        LabReport { name, slots, frames_in_time, protocol: "http", ..LabReport::default() }
+    }
+
+    fn report() -> Report {
+        let circle = Side { labs: vec![lab("lab-1", 8), lab("lab-2", 8)], ..Side::default() };
+        Report { frames: 8, circle, uncoordinated: Some(Side::default()), ..Report::default() }
+    }
+
+    #[test]
+    fn fairness_is_one_for_equals_and_least_for_one_who_has_all() {
+        assert_eq!(jain([5.0, 5.0, 5.0].into_iter()), 1.0);
+        assert_eq!(jain([9.0, 0.0, 0.0].into_iter()), 1.0 / 3.0);
+        assert_eq!(jain([3.0, 1.0].into_iter()), 0.8);
+        assert_eq!(jain([0.0, 0.0].into_iter()), 1.0);
+    }
+
+    #[test]
+    fn a_report_without_wrongs_is_all_right() {
+        let report = report();
+        assert_eq!(report.wrongs(), Vec::<String>::new());
+        assert!(report.to_text().contains("All right"));
+        assert!(report.to_text().contains("uncoordinated"));
+        assert_eq!(report.to_json()["ok"], true);
+    }
+
+    #[test]
+    fn everything_that_can_be_wrong_is_named() {
+        let mut report = report();
+        report.circle.labs[0].comparison.wrong.push("stream/frame-000001.gwf".to_owned());
+        report.circle.labs[1].comparison.missing.push("tree/notes/file-03.dat".to_owned());
+        report.circle.labs[1].slots = Some(0);
+        report.disorderly.push("lab-2".to_owned());
+        report.killed = Some(Killed { name: "lab-2".to_owned(), next_slot: None });
+        let wrongs = report.wrongs().join("\n");
+        for word in ["frame-000001", "file-03", "had no slot", "in order", "after lab-2 was killed"] {
+            assert!(wrongs.contains(word), "{word}: {wrongs}");
+        }
+        assert!(!report.to_text().contains("All right"));
+        report.killed = None;
+        report.wants_kill = true;
+        assert!(report.wrongs().join("\n").contains("nobody was killed"));
+    }
+
+    #[test]
+    fn overload_must_be_noticed_and_excuses_what_is_missing() {
+        let mut report = report();
+        report.is_overload = true;
+        report.circle.labs[1].comparison.missing.push("stream/frame-000008.gwf".to_owned());
+        assert_eq!(report.wrongs(), ["no member noticed the overload"]);
+        report.circle.labs[0].verdict = Some("overloaded: load 1.9".to_owned());
+        assert_eq!(report.wrongs(), Vec::<String>::new());
+        assert!(report.to_text().contains("lab-1 says: overloaded"));
+    }
+}
