@@ -4,9 +4,12 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::Duration;
 
-use stroll::peer::{Client, MemberReport, SpanReport, StatusReport, VerdictReport};
+use stroll::base::units::{human_duration, human_size};
+use stroll::jobs::{JobReport, State};
+use stroll::peer::{Client, ControlError, MemberReport, SpanReport, StatusReport, VerdictReport};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::exit::{Code, Failed, Passed};
 use super::homes::HomeArgs;
 use super::utc::format_utc;
 
@@ -23,7 +26,19 @@ pub(super) struct Args {
     /// Show it again every second, until interrupted
     #[arg(short, long, env = "STROLL_WATCH")]
     watch: bool,
+
+    /// For monitoring: one line, and exit code 0 if all is well, 1 if a job lags or fails, 2 if the member is down
+    #[arg(long, conflicts_with_all = ["json", "watch"], env = "STROLL_CHECK")]
+    check: bool,
+
+    /// End with exit code 15 if the circle is overloaded
+    #[arg(long, conflicts_with = "watch", env = "STROLL_FAIL_ON_OVERLOAD")]
+    fail_on_overload: bool,
 }
+
+/// What `--check` ends with, as monitors want it.
+const LAGS: u8 = 1;
+const DOWN: u8 = 2;
 
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
@@ -32,8 +47,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let client = Client::new(home.path());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
+        if args.check {
+            return check(client.status().await, args);
+        }
         if !args.watch {
-            return show(&client.status().await?, args);
+            let status = client.status().await?;
+            show(&status, args)?;
+            return judge(&status, args);
         }
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
@@ -47,6 +67,36 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             }
         }
     })
+}
+
+/// One line and an exit code, as monitors like it.
+fn check(status: Result<StatusReport, ControlError>, args: &Args) -> anyhow::Result<()> {
+    let status = match status {
+        Ok(status) => status,
+        Err(error) => return Err(Passed { code: DOWN, message: format!("down: {error}") }.into()),
+    };
+    let is_ailing =
+        |job: &&JobReport| matches!(job.state, State::Lag | State::Slow | State::Rtry | State::Cool);
+    let ailing: Vec<String> = status
+        .jobs
+        .iter()
+        .filter(is_ailing)
+        .map(|job| format!("{} [{}]", job.name, job.state.word()))
+        .collect();
+    if !ailing.is_empty() {
+        return Err(Passed { code: LAGS, message: ailing.join(", ") }.into());
+    }
+    println!("ok: {} jobs, {} [{}]", status.jobs.len(), status.verdict.level, status.state);
+    judge(&status, args)
+}
+
+fn judge(status: &StatusReport, args: &Args) -> anyhow::Result<()> {
+    let is_overloaded = matches!(status.verdict.level.as_str(), "overloaded" | "starved");
+    if args.fail_on_overload && is_overloaded {
+        let message = format!("{}: {}", status.verdict.level, status.verdict.reason);
+        return Err(Failed { code: Code::Overloaded, message }.into());
+    }
+    Ok(())
 }
 
 fn show(status: &StatusReport, args: &Args) -> anyhow::Result<()> {
@@ -115,6 +165,16 @@ fn render(status: &StatusReport) -> String {
             writeln!(text, "certificate until {until}: {days} days are left, and it was not renewed yet")
         }
     };
+    if !status.jobs.is_empty() {
+        text.push('\n');
+        let width = status.jobs.iter().map(|job| job.name.chars().count()).max().unwrap_or(0);
+        for job in &status.jobs {
+            let _ = writeln!(text, "  {}", job_line(job, width));
+            if let Some(why) = job.chunk_changes.last() {
+                let _ = writeln!(text, "  {:width$}        {why}", "");
+            }
+        }
+    }
     let noun = if status.members.len() == 1 { "member" } else { "members" };
     let _ = writeln!(text, "\n{} other {noun}", status.members.len());
     let width = status.members.iter().map(|member| member.name.chars().count()).max().unwrap_or(0);
@@ -122,6 +182,29 @@ fn render(status: &StatusReport) -> String {
         let _ = writeln!(text, "  {}", member_line(member, width));
     }
     text
+}
+
+fn job_line(job: &JobReport, width: usize) -> String {
+    let span = |seconds: f64| human_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+    let maybe = |text: Option<String>| text.map_or(String::new(), |text| format!(", {text}"));
+    let current = job.current.as_deref().map(|current| match job.current_bytes {
+        Some((have, Some(size))) if size > 0 => format!("at {current} ({} %)", have.min(size) * 100 / size),
+        _ => format!("at {current}"),
+    });
+    let error =
+        job.last_error.clone().filter(|_| matches!(job.state, State::Rtry | State::Cool | State::Stop));
+    format!(
+        "{:width$}  [{}]{} for {}: {} files, {}{}{}{}",
+        job.name,
+        job.state.word(),
+        " ".repeat(4usize.saturating_sub(job.state.word().len())),
+        span(job.state_s),
+        job.files,
+        human_size(job.bytes),
+        maybe(job.lag_s.map(|lag| format!("lag {}", span(lag)))),
+        maybe(current),
+        maybe(error),
+    )
 }
 
 fn describe(span: &SpanReport) -> String {

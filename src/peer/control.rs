@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 use crate::driver::Handle;
 use crate::fetch::timetable::Timetable;
 use crate::jobs::{Board, JobReport, Slots, State};
-use crate::node::Command;
+use crate::node::{Command, Status};
 
 use super::borrowing;
 use super::lending::Lending;
@@ -31,6 +31,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long the probed have to answer: a round trip, with room for a repetition by chance.
 const PROBE_FOR: Duration = Duration::from_secs(2);
+
+/// A job that is further behind than so many long access intervals, and than this at least, lags: it waits for more than
+/// its turn.
+const LAG_INTERVALS: u32 = 3;
+const LEAST_LAG: Duration = Duration::from_secs(30);
 
 /// An answer longer than this is none of ours.
 const ANSWER_LIMIT: u64 = 4 << 20;
@@ -95,12 +100,22 @@ impl Served {
         StatusCode::OK
     }
 
-    /// What the jobs do; who is paused hangs.
-    fn jobs(&self) -> Vec<JobReport> {
+    /// What the jobs do; who is paused hangs, and who is further behind than the circle explains lags.
+    fn jobs(&self, status: &Status) -> Vec<JobReport> {
         let paused = self.lending.paused();
+        let usual = status.access_intervals.map_or(Duration::ZERO, |intervals| intervals.p99);
+        let bound = (usual * LAG_INTERVALS).max(LEAST_LAG).as_secs_f64();
         let mut jobs = self.board.reports();
-        for job in jobs.iter_mut().filter(|job| paused.is(&job.name)) {
-            job.state = State::Hung;
+        for job in &mut jobs {
+            if paused.is(&job.name) {
+                job.state = State::Hung;
+            } else if job.lag_s.is_some_and(|lag| lag > bound)
+                && matches!(job.state, State::Idle | State::Wtok)
+            {
+                job.state = State::Lag;
+            } else if job.lag_s.is_some_and(|lag| lag > bound) && job.state == State::Run {
+                job.state = State::Slow;
+            }
         }
         jobs
     }
@@ -110,7 +125,7 @@ impl Served {
         let status = self.handle.status().await.ok()?;
         let listen = self.handle.address().to_string();
         let (circle, name) = (self.circle.clone(), self.name.clone());
-        Some(StatusReport::new(circle, name, listen, &status, self.jobs()))
+        Some(StatusReport::new(circle, name, listen, &status, self.jobs(&status)))
     }
 }
 
