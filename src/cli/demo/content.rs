@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 /// Where the stream is, below the source and in every replica.
 pub(super) const STREAM: &str = "stream";
@@ -126,9 +126,10 @@ pub(super) async fn produce(
     span: Duration,
     produced: &Produced,
 ) -> io::Result<()> {
-    let mut ticks = interval(Duration::from_secs(1) / FRAMES_PER_SEC);
+    let begun = Instant::now();
+    let mut ticks = interval_at(begun, Duration::from_secs(1) / FRAMES_PER_SEC);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-    let end = Instant::now() + span;
+    let end = begun + span;
     loop {
         let due = ticks.tick().await;
         if due >= end {

@@ -6,8 +6,10 @@ use std::time::Duration;
 use stroll::peer::StatusReport;
 use tokio::time::Instant;
 
-/// A killed member is started again after this.
+/// A killed member is started again after this, and not before the others have gone on without it …
 const DEAD_FOR: Duration = Duration::from_secs(2);
+/// … unless that takes for ever.
+const DEAD_AT_MOST: Duration = Duration::from_secs(8);
 
 /// What is to be done with the member of this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +75,8 @@ impl Killing {
         if killed.custody.next_slot.is_none() && slots_without(members, member) > killed.slots_of_others {
             killed.custody.next_slot = Some(since);
         }
-        if !killed.is_back && since >= DEAD_FOR {
+        let is_due = since >= DEAD_FOR && killed.custody.next_slot.is_some() || since >= DEAD_AT_MOST;
+        if !killed.is_back && is_due {
             killed.is_back = true;
             return Some(Order::Restart(member));
         }
@@ -125,6 +128,18 @@ mod tests {
         assert_eq!(killing.look(&later, at(3_100)), Some(Order::Restart(2)));
         assert_eq!(killing.look(&later, at(3_200)), None);
         assert!(!killing.is_close(at(3_200)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_was_killed_comes_back_even_if_nobody_else_goes_on() {
+        let begun = Instant::now();
+        let at = |ms| begun + Duration::from_millis(ms);
+        let mut killing = Killing::new(Some(begun));
+        assert_eq!(killing.look(&[status("wtok", 3), status("run", 3)], begun), Some(Order::Kill(1)));
+        let alone = [status("wtok", 3), None];
+        assert_eq!(killing.look(&alone, at(2_500)), None);
+        assert_eq!(killing.look(&alone, at(8_000)), Some(Order::Restart(1)));
+        assert_eq!(killing.custody(), Some(Custody { member: 1, next_slot: None }));
     }
 
     #[tokio::test(start_paused = true)]

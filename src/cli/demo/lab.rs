@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use super::content::{STREAM, TREE};
 use super::plan::Plan;
-use super::process::{end, output, start, stroll, tail};
+use super::process::{Ending, end, output, start, stroll, tail};
 use super::source::{Protocol, Source};
 
 const CIRCLE: &str = "demo";
@@ -30,8 +30,9 @@ const MIRROR_EVERY: &str = "5s";
 const PATIENCE: Duration = Duration::from_secs(15);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// How long a process has to end when asked to.
-const TO_END: Duration = Duration::from_secs(5);
+/// How long a process has to end when asked to, and all members together have.
+const TO_LEAVE: Duration = Duration::from_secs(2);
+const TO_END: Duration = Duration::from_secs(6);
 
 /// One lab, and its process if it runs.
 #[derive(Debug)]
@@ -86,11 +87,11 @@ impl Lab {
         }
     }
 
-    /// Asks it to end; says whether it did so in order.
-    pub(super) async fn end(&mut self) -> bool {
+    /// Asks it to end.
+    async fn end(&mut self, patience: Duration) -> Ending {
         match self.child.take() {
-            Some(mut child) => end(&mut child, TO_END).await,
-            None => true,
+            Some(mut child) => end(&mut child, patience).await,
+            None => Ending::Well,
         }
     }
 
@@ -230,13 +231,23 @@ fn alone(folder: &Path, number: usize, source: &Source) -> anyhow::Result<Lab> {
     Ok(lab)
 }
 
-/// Ends them all at the same time; gives the names of those that did not do so in order.
-pub(super) async fn end_all(labs: &mut [Lab]) -> Vec<String> {
-    let endings = labs.iter_mut().map(|lab| async {
-        let ended = lab.end().await;
-        (!ended).then(|| lab.name.clone())
-    });
-    futures_util::future::join_all(endings).await.into_iter().flatten().collect()
+/// Lets one member after the other go: whoever has the token then finds somebody to give it to, but for the last. Gives
+/// the names of those that failed.
+pub(super) async fn leave_in_turn(labs: &mut [Lab]) -> Vec<String> {
+    let end = Instant::now() + TO_END;
+    let mut failed = Vec::new();
+    for lab in labs.iter_mut().rev() {
+        let left = end.saturating_duration_since(Instant::now());
+        if lab.end(left.min(TO_LEAVE)).await == Ending::Failed {
+            failed.push(format!("{}:\n  {}", lab.name, tail(&lab.log())));
+        }
+    }
+    failed
+}
+
+/// Ends them all at the same time. How they take it is their affair.
+pub(super) async fn end_all(labs: &mut [Lab]) {
+    futures_util::future::join_all(labs.iter_mut().map(|lab| lab.end(TO_LEAVE))).await;
 }
 
 /// How each of them is, asked at the same time.

@@ -14,10 +14,14 @@ const OVERLOAD: u64 = 2;
 /// Everybody's turn comes in about this time, if slots of a useful length allow it.
 const PERIOD: Duration = Duration::from_secs(2);
 const LONGEST_SLOT: Duration = Duration::from_millis(400);
-const SHORTEST_SLOT: Duration = Duration::from_millis(150);
+const SHORTEST_SLOT: Duration = Duration::from_millis(250);
 
 /// The stream ends before the demo does, by so much, for the last frame to arrive everywhere.
 const QUIET: Duration = Duration::from_secs(3);
+
+/// When the time is over, so much more is given to those who lag behind, and so many periods more if those are long.
+const OVERTIME: Duration = Duration::from_secs(10);
+const OVERTIME_PERIODS: u32 = 3;
 
 /// How the demo runs.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +48,12 @@ impl Plan {
     /// How long the stream lasts.
     pub(super) fn stream_span(&self) -> Duration {
         self.span - QUIET.min(self.span / 2)
+    }
+
+    /// How much longer than planned it may last.
+    pub(super) fn overtime(&self) -> Duration {
+        let period = self.slot() * u32::try_from(self.members).unwrap_or(u32::MAX);
+        OVERTIME + OVERTIME_PERIODS * period.saturating_sub(PERIOD)
     }
 
     /// How long a slot is, in whole milliseconds.
@@ -75,7 +85,7 @@ mod tests {
         assert_eq!(plan.stream_span(), Duration::from_secs(17));
         let load = 5.0 * plan.stream_rate() as f64 / plan.link_rate() as f64;
         assert!((load - 0.7).abs() < 0.001, "{load}");
-        assert_eq!(plan.capacity(), 5);
+        assert_eq!((plan.capacity(), plan.overtime()), (5, OVERTIME));
     }
 
     #[test]

@@ -68,15 +68,26 @@ pub(super) fn start(mut command: Command, log: &Path) -> anyhow::Result<Child> {
     command.spawn().context("cannot start a process")
 }
 
-/// Asks it to end, and ends it if it does not within this time. Says whether it ended well.
-pub(super) async fn end(child: &mut Child, patience: Duration) -> bool {
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    Well,
+    /// With an error.
+    Failed,
+    /// Not in time, so it was killed. The last member that has the token may look long for somebody to give it to.
+    Late,
+}
+
+/// Asks it to end, and ends it if it does not within this time.
+pub(super) async fn end(child: &mut Child, patience: Duration) -> Ending {
     signal(child, Signal::TERM);
     match timeout(patience, child.wait()).await {
-        Ok(status) => status.is_ok_and(|status| status.success()),
+        Ok(status) if status.as_ref().is_ok_and(std::process::ExitStatus::success) => Ending::Well,
+        Ok(_) => Ending::Failed,
         Err(_) => {
             // Already gone, if this fails.
             let _ = child.kill().await;
-            false
+            Ending::Late
         }
     }
 }

@@ -53,7 +53,7 @@ pub(super) struct Report {
     /// Whether a holder was to be killed, and what came of it.
     pub(super) wants_kill: bool,
     pub(super) killed: Option<Killed>,
-    /// Members that did not end in order.
+    /// Members that ended with an error, and what they said.
     pub(super) disorderly: Vec<String>,
 }
 
@@ -109,7 +109,7 @@ impl Report {
                 wrongs.push(format!("{} had no slot", lab.name));
             }
         }
-        wrongs.extend(self.disorderly.iter().map(|name| format!("{name} did not end in order")));
+        wrongs.extend(self.disorderly.iter().map(|name| format!("ended with an error: {name}")));
         if self.circle.seen.shared() > MOST_SHARED {
             let percent = self.circle.seen.shared() * 100.0;
             wrongs.push(format!(
@@ -267,7 +267,9 @@ mod tests {
         report.disorderly.push("lab-2".to_owned());
         report.killed = Some(Killed { name: "lab-2".to_owned(), next_slot: None });
         let wrongs = report.wrongs().join("\n");
-        for word in ["frame-000001", "file-03", "had no slot", "in order", "after lab-2 was killed"] {
+        for word in
+            ["frame-000001", "file-03", "had no slot", "with an error: lab-2", "after lab-2 was killed"]
+        {
             assert!(wrongs.contains(word), "{word}: {wrongs}");
         }
         assert!(!report.to_text().contains("All right"));

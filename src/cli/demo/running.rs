@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::content::{Content, Produced, TREE, produce, tree_paths};
 use super::killing::{Killing, Order};
-use super::lab::{Lab, circle, end_all, statuses, uncoordinated};
+use super::lab::{Lab, circle, end_all, leave_in_turn, statuses, uncoordinated};
 use super::meter::Seen;
 use super::plan::Plan;
 use super::replica::{Arrivals, Comparison};
@@ -22,9 +22,6 @@ use super::source::{Protocol, Source};
 /// How often the members are asked how they are; and while somebody is dead.
 const LOOK_EVERY: Duration = Duration::from_millis(150);
 const LOOK_CLOSELY: Duration = Duration::from_millis(20);
-
-/// When the time is over, so much more is given to those who lag behind.
-const OVERTIME: Duration = Duration::from_secs(10);
 
 /// Labs around one source, and what is known of them.
 struct Camp {
@@ -172,7 +169,7 @@ impl Seat {
 
     fn hear(&mut self, status: StatusReport) {
         let rank = rank(&status.verdict.level);
-        if self.worst.as_ref().is_none_or(|worst| rank > worst.rank) {
+        if self.worst.as_ref().is_none_or(|worst| rank >= worst.rank) {
             let text = format!("{}: {}", status.verdict.level, status.verdict.reason);
             self.worst = Some(Worst { rank, text });
         }
@@ -229,7 +226,9 @@ impl Running<'_> {
             let pause = self.look().await?;
             let now = Instant::now();
             let is_done = self.plan.is_overload || self.camps().all(|camp| camp.is_complete());
-            if now >= self.end && (is_done && !self.killing.is_close(now) || now >= self.end + OVERTIME) {
+            if now >= self.end
+                && (is_done && !self.killing.is_close(now) || now >= self.end + self.plan.overtime())
+            {
                 return Ok(());
             }
             sleep(pause).await;
@@ -299,9 +298,8 @@ impl Running<'_> {
     /// Ends all processes, then compares.
     async fn finish(mut self, begun: Instant) -> anyhow::Result<Report> {
         self.screen.doing("the members hand over and leave");
-        let disorderly = end_all(&mut self.circle.labs).await;
+        let disorderly = leave_in_turn(&mut self.circle.labs).await;
         if let Some(camp) = &mut self.others {
-            // How they end is their affair.
             end_all(&mut camp.labs).await;
         }
         let took = begun.elapsed();
