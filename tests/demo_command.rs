@@ -1,6 +1,7 @@
 //! `stroll demo`: its source pulled with `stroll get`, and whole demos.
 
 #![allow(clippy::unwrap_used, reason = "a test that finds nothing has failed")]
+#![allow(clippy::disallowed_methods, reason = "these tests are about real time")]
 
 #[path = "common/desk.rs"]
 mod desk;

@@ -31,12 +31,11 @@ pub(super) struct Folder {
 impl Folder {
     /// A new one: here, to stay, or else somewhere, to go.
     pub(super) fn create(keep: Option<&Path>) -> anyhow::Result<Self> {
-        let path = match keep {
-            Some(path) => std::path::absolute(path)?,
-            None => {
-                let number: [u8; 4] = random_bytes()?;
-                std::env::temp_dir().join(format!("stroll-demo-{}", HEXLOWER.encode(&number)))
-            }
+        let path = if let Some(path) = keep {
+            std::path::absolute(path)?
+        } else {
+            let number: [u8; 4] = random_bytes()?;
+            std::env::temp_dir().join(format!("stroll-demo-{}", HEXLOWER.encode(&number)))
         };
         if path.as_os_str().len() + SOCKET_BELOW > SOCKET_LIMIT {
             let field = if keep.is_some() { "keep" } else { "TMPDIR" };

@@ -121,7 +121,7 @@ impl Report {
         }
         match &self.killed {
             None if self.wants_kill => {
-                wrongs.push("nobody was seen with the token, so nobody was killed".to_owned())
+                wrongs.push("nobody was seen with the token, so nobody was killed".to_owned());
             }
             Some(Killed { name, next_slot: None }) => {
                 wrongs.push(format!("no slot began after {name} was killed"));
@@ -183,7 +183,7 @@ impl Report {
             [Some(&self.circle), self.uncoordinated.as_ref()].into_iter().flatten().collect();
         let mut table = format!("{:34}{:>14}", "What the source saw", "circle");
         if self.uncoordinated.is_some() {
-            table += &format!("{:>16}", "uncoordinated");
+            let _ = write!(table, "{:>16}", "uncoordinated");
         }
         table.push('\n');
         let mut row = |name: &str, cell: &dyn Fn(&Side) -> String| {

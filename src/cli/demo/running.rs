@@ -85,13 +85,12 @@ pub(super) async fn run(
     if let Some(page) = &page {
         screen.say(&format!("status page at {page}"));
     }
-    let others = match plan.is_compared {
-        true => {
-            let source = Source::start(&lab, plan.link_rate()).await?;
-            let labs = uncoordinated(folder, plan, &source)?;
-            Some(Camp::new(source, labs, false))
-        }
-        false => None,
+    let others = if plan.is_compared {
+        let source = Source::start(&lab, plan.link_rate()).await?;
+        let labs = uncoordinated(folder, plan, &source)?;
+        Some(Camp::new(source, labs, false))
+    } else {
+        None
     };
     let begun = Instant::now();
     let kill_from = plan.kills_holder.then(|| begun + plan.stream_span() / 3);

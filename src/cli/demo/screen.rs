@@ -1,6 +1,7 @@
 //! What the demo shows while it runs: a line for every member, with the token where it is; a line a second where there is
 //! no terminal.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -118,10 +119,11 @@ impl Picture {
             self.transfers.0
         );
         if let Some(others) = self.transfers.1 {
-            line += &format!(", uncoordinated to {others}");
+            // Writing to a string does not fail.
+            let _ = write!(line, ", uncoordinated to {others}");
         }
         if let Some(page) = &self.page {
-            line += &format!("; status page at {page}");
+            let _ = write!(line, "; status page at {page}");
         }
         line
     }
