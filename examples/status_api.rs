@@ -1,16 +1,17 @@
 //! How a running member is, over its control socket: a line per member and per job.
 //!
 //! `cargo run --example status_api -- ~/.local/share/stroll/circles/virgo` asks the member of that home. Without an argument
-//! it starts one itself, with a job that pulls nothing, and asks that.
+//! it starts two itself, one with a job that pulls nothing, and asks that one.
 
 mod founding;
 
 use std::error::Error;
 use std::path::Path;
+use std::time::Duration;
 
 use founding::Founder;
 use stroll::jobs::State;
-use stroll::peer::{Client, Member, Options, StatusReport};
+use stroll::peer::{Client, ControlError, Member, Options, StatusReport};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -23,19 +24,35 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 async fn ask_one_of_our_own() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let home = Founder::new()?.admit("lab-a", &[], folder.path())?;
+    let mut founder = Founder::new()?;
+    let home = founder.admit("lab-a", &[], folder.path())?;
     let client = Client::new(home.path());
     let member = Member::start(home, Options { found: true, ..Options::default() }).await?;
+    let home = founder.admit("lab-b", &[member.handle().address()], folder.path())?;
+    let _other = Member::start(home, Options::default()).await?;
 
     // Jobs write what they do on the member's board.
     let line = member.board().enter("mirror", "archive", "ftp://ftp.example.org/stream/", "/data/archive");
     line.set_state(State::Wtok);
 
     let mut answer = None;
-    let ask = async { answer = Some(client.status().await) };
+    let ask = async { answer = Some(until_met(&client).await) };
     member.run_until(ask).await?;
     tell(&answer.ok_or("the member ended before it could be asked")??);
     Ok(())
+}
+
+/// Asks until the two know each other, or for a few seconds.
+async fn until_met(client: &Client) -> Result<StatusReport, ControlError> {
+    let mut status = client.status().await?;
+    for _ in 0..200 {
+        if status.members.iter().any(|member| member.heard_s.is_some()) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        status = client.status().await?;
+    }
+    Ok(status)
 }
 
 fn tell(status: &StatusReport) {

@@ -29,9 +29,10 @@ fn a_custom_source_is_pulled_in_slots() {
 }
 
 #[test]
-fn the_status_has_a_line_for_each_job() {
+fn the_status_has_a_line_for_each_member_and_job() {
     let said = printed("status_api");
     assert!(said.starts_with("circle example: lab-a"), "{said}");
+    assert!(said.contains("member lab-b at 127.0.0.1:"), "{said}");
     assert!(said.contains("job archive [wtok]"), "{said}");
 }
 

@@ -31,7 +31,7 @@ fn subcommands(path: &[&str]) -> Vec<String> {
 fn flags(path: &[&str]) -> Vec<String> {
     let help = printed(&[path, &["--help"]].concat());
     let starts = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
-    let words = starts.flat_map(|line| line.split([' ', ',', '=', '[']).take(3).collect::<Vec<_>>());
+    let words = starts.flat_map(|line| line.split([' ', ',', '=', '[', '.']).take(3).collect::<Vec<_>>());
     words.filter(|word| word.starts_with("--") && word.len() > 2).map(str::to_owned).collect()
 }
 

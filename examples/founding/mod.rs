@@ -11,7 +11,7 @@ use stroll::trust::{Authority, Credentials, GateKey, Home, PrivateKey, Roll, Sui
 use stroll::wire::records::{Charter, RuleSet};
 
 /// Who lets labs into the circle: its key, its charter, and the key that keeps strangers out.
-pub struct Founder {
+pub(crate) struct Founder {
     authority: Authority,
     charter: Charter,
     gate: [u8; 32],
@@ -20,7 +20,7 @@ pub struct Founder {
 
 impl Founder {
     /// A circle with slots short enough to watch.
-    pub fn new() -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn new() -> Result<Self, Box<dyn Error>> {
         let authority = Authority::new(PrivateKey::from_seed(Suite::Ed25519, random_bytes()?));
         let charter = authority.sign_charter(Charter {
             circle: CircleId::from_bytes([0; 16]), // the authority writes its own
@@ -41,7 +41,7 @@ impl Founder {
     }
 
     /// Lets a lab in: makes its key and its certificate, and writes the home from which its member starts.
-    pub fn admit(
+    pub(crate) fn admit(
         &mut self,
         name: &str,
         greets: &[SocketAddr],
