@@ -140,4 +140,45 @@ mod tests {
         }
         check(&Cli::command());
     }
+
+    /// What the shipped unit starts.
+    fn exec_start(unit: &str) -> Cli {
+        let line =
+            unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("it starts something");
+        let words = line.split_whitespace().map(|word| word.replace("%i", "virgo"));
+        Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
+    #[test]
+    fn the_shipped_units_start_what_there_is() {
+        let member = exec_start(include_str!("../../config/systemd/stroll@.service"));
+        assert!(matches!(member.command, Command::Run(_)), "{member:?}");
+        assert!(format!("{member:?}").contains("virgo"), "{member:?}");
+        let mirror = exec_start(include_str!("../../config/systemd/stroll-mirror.service"));
+        assert!(matches!(mirror.command, Command::Mirror(_)), "{mirror:?}");
+    }
+
+    #[test]
+    fn the_shipped_units_set_variables_that_there_are() {
+        fn known(command: &clap::Command, found: &mut Vec<String>) {
+            let names = command.get_arguments().filter_map(clap::Arg::get_env);
+            found.extend(names.map(|name| name.to_string_lossy().into_owned()));
+            command.get_subcommands().for_each(|command| known(command, found));
+        }
+        let mut names = Vec::new();
+        known(&Cli::command(), &mut names);
+        let units = [
+            include_str!("../../config/systemd/stroll@.service"),
+            include_str!("../../config/systemd/stroll-mirror.service"),
+        ];
+        for unit in units {
+            let set = unit.lines().filter_map(|line| line.strip_prefix("Environment="));
+            let set: Vec<&str> = set.flat_map(str::split_whitespace).collect();
+            assert!(set.iter().any(|word| word.starts_with("STROLL_HOME=")), "{set:?}");
+            for name in set.iter().filter_map(|word| word.split('=').next()) {
+                let is_known = !name.starts_with("STROLL_") || names.iter().any(|known| known == name);
+                assert!(is_known, "{name}");
+            }
+        }
+    }
 }

@@ -253,10 +253,14 @@ mod tests {
             (options.answer_within, options.stall_after, options.contact, options.proxy, options.ftp_tls)
         };
         assert_eq!(behaviour(&said), behaviour(&usual));
+        let section = text.split_once("\n[transfer]\n").expect("a section").1;
+        let section = section.split_once("\n[run]\n").expect("the next one").0;
         for flag in Flags::command().get_arguments().filter_map(clap::Arg::get_long) {
             if flag != "help" {
                 let key = flag.replace('-', "_");
-                assert!(text.contains(&format!("{key} = ")), "config/stroll.toml does not mention {key}");
+                let is_there =
+                    section.contains(&format!("\n{key} = ")) || section.contains(&format!("\n# {key} = "));
+                assert!(is_there, "config/stroll.toml does not mention {key}");
             }
         }
     }

@@ -254,3 +254,6 @@ fn tell_manager(states: &[NotifyState<'_>]) {
 pub(super) fn is_founder_alone(home: &Home) -> Result<bool, FileError> {
     Ok(home.load_authority()?.is_some() && home.load_directory()?.is_none_or(|known| known.is_empty()))
 }
+
+#[cfg(test)]
+mod documented;

@@ -464,10 +464,13 @@ mod tests {
         let settings: toml::Table = toml::from_str(text).unwrap();
         let said = Options::deserialize(settings["simulate"].clone()).unwrap();
         assert_eq!(said.resolve().unwrap(), Options::default().resolve().unwrap());
+        let section = text.split_once("\n[simulate]\n").expect("a section").1;
         for flag in Flags::command().get_arguments().filter_map(clap::Arg::get_long) {
             if flag != "help" {
                 let key = flag.replace('-', "_");
-                assert!(text.contains(&format!("{key} = ")), "config/stroll.toml does not mention {key}");
+                let is_there =
+                    section.contains(&format!("\n{key} = ")) || section.contains(&format!("\n# {key} = "));
+                assert!(is_there, "config/stroll.toml does not mention {key}");
             }
         }
     }
