@@ -131,7 +131,8 @@ fn last_way(view: &View) -> String {
         escape(known.map_or(id, |member| &member.name))
     };
     // In the colours of the picture.
-    let way = |class: &str, word: &str, name: String| format!(r#"<span class="{class}">{word}</span> {name}"#);
+    let way =
+        |class: &str, word: &str, name: String| format!(r#"<span class="{class}">{word}</span> {name}"#);
     let Some(visit) = view.past.visits.last() else { return "<p>It was not here yet.</p>".to_owned() };
     let from =
         visit.from.as_deref().map_or("made here".to_owned(), |from| way("in", "came from", name(from)));
