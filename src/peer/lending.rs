@@ -141,6 +141,22 @@ struct Borrower {
     has_work: bool,
 }
 
+impl Borrower {
+    fn may_pull(&self, paused: &Paused) -> bool {
+        self.has_work && !paused.is(&self.terms.name)
+    }
+}
+
+/// Whose turn it is: the first among the most urgent that have work, are not paused and have not had a part of this slot.
+fn next_in_order(borrowers: &VecDeque<Borrower>, paused: &Paused, served: &[u64]) -> Option<usize> {
+    let waiting = borrowers
+        .iter()
+        .enumerate()
+        .filter(|(_, borrower)| borrower.may_pull(paused) && !served.contains(&borrower.id));
+    // Of equals the last one wins, so the order is turned around.
+    waiting.rev().max_by_key(|(_, borrower)| borrower.terms.priority).map(|(index, _)| index)
+}
+
 /// A turn that is out.
 #[derive(Debug)]
 struct Out {
@@ -152,8 +168,6 @@ struct Out {
     ended: oneshot::Receiver<u64>,
     /// The node has ordered the stop, then.
     stopping_since: Option<Time>,
-    /// The job was paused: what is left of the slot is for others.
-    is_recalled: bool,
 }
 
 struct Lender {
@@ -274,18 +288,11 @@ impl Lender {
     }
 
     fn may_pull(&self, borrower: &Borrower) -> bool {
-        borrower.has_work && !self.paused.borrow().is(&borrower.terms.name)
+        borrower.may_pull(&self.paused.borrow())
     }
 
-    /// Whose turn it is: the first among the most urgent that have work and have not had a part of this slot.
     fn next_in_order(&self) -> Option<usize> {
-        let waiting = self
-            .borrowers
-            .iter()
-            .enumerate()
-            .filter(|(_, borrower)| self.may_pull(borrower) && !self.served.contains(&borrower.id));
-        // Of equals the last one wins, so the order is turned around.
-        waiting.rev().max_by_key(|(_, borrower)| borrower.terms.priority).map(|(index, _)| index)
+        next_in_order(&self.borrowers, &self.paused.borrow(), &self.served)
     }
 
     /// Somebody was paused, or not any more.
@@ -298,7 +305,6 @@ impl Lender {
             && is_paused(turn.borrower)
         {
             turn.order.send_replace(true);
-            turn.is_recalled = true;
         }
         self.tell_work().await
     }
@@ -324,14 +330,7 @@ impl Lender {
         if borrower.turns.try_send(turn).is_err() {
             return false;
         }
-        self.turn = Some(Out {
-            borrower: borrower.id,
-            order,
-            until,
-            ended,
-            stopping_since: None,
-            is_recalled: false,
-        });
+        self.turn = Some(Out { borrower: borrower.id, order, until, ended, stopping_since: None });
         true
     }
 
@@ -398,4 +397,56 @@ async fn ended(turn: &mut Option<Out>, clock: &Clock) -> u64 {
         }
     };
     bytes.unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Jobs with work, by name and priority; the first is the one that waits for longest.
+    fn queue(jobs: &[(&str, i32)]) -> VecDeque<Borrower> {
+        let borrower = |(id, (name, priority)): (u64, &(&str, i32))| {
+            let (_, Giver { turns, soon, outlook, .. }) = Slots::given();
+            let terms = Terms { name: (*name).to_owned(), priority: *priority };
+            Borrower { id, terms, turns, soon, outlook, has_work: true }
+        };
+        (0..).zip(jobs).map(borrower).collect()
+    }
+
+    fn paused(names: &[&str]) -> Paused {
+        Paused { all: false, names: names.iter().map(|name| (*name).to_owned()).collect() }
+    }
+
+    #[test]
+    fn the_most_urgent_goes_first_and_equals_go_in_their_order() {
+        let jobs = queue(&[("a", 0), ("b", 5), ("c", 5), ("d", -1)]);
+        let mut served = Vec::new();
+        while let Some(next) = next_in_order(&jobs, &Paused::default(), &served) {
+            served.push(u64::try_from(next).unwrap());
+        }
+        assert_eq!(served, [1, 2, 0, 3], "everybody has a part of the slot, and nobody has two");
+    }
+
+    #[test]
+    fn who_has_nothing_to_pull_or_is_paused_is_passed_over() {
+        let mut jobs = queue(&[("a", 9), ("b", 5), ("c", 0)]);
+        jobs[0].has_work = false;
+        assert_eq!(next_in_order(&jobs, &Paused::default(), &[]), Some(1));
+        assert_eq!(next_in_order(&jobs, &paused(&["b"]), &[]), Some(2));
+        assert_eq!(next_in_order(&jobs, &paused(&["b", "c"]), &[]), None);
+        assert_eq!(next_in_order(&jobs, &Paused { all: true, names: BTreeSet::new() }, &[]), None);
+    }
+
+    #[test]
+    fn to_resume_all_is_to_resume_each() {
+        let (newcomers, _arrivals) = mpsc::channel(1);
+        let lending = Lending { newcomers, paused: Arc::new(watch::Sender::new(Paused::default())) };
+        lending.pause(Some("a"));
+        lending.pause(None);
+        lending.resume(Some("a"));
+        assert!(lending.paused().is("a"), "all are paused, and so is this one");
+        lending.pause(Some("a"));
+        lending.resume(None);
+        assert!(!lending.paused().is("a") && !lending.paused().is("b"));
+    }
 }

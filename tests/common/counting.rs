@@ -1,4 +1,4 @@
-//! A web server with one file that writes down when it sent what: from when to when each answer lasted, and how many
+//! A web server with one file, under any name, that writes down when it sent what: from when to when each answer lasted, and how many
 //! bytes it took. It sends in small pieces, each after its time, through small buffers, so that what it counts is about what
 //! somebody has read.
 
@@ -34,6 +34,8 @@ struct Inner {
     gone: AtomicU64,
     /// How long each connection was there before it asked something.
     silences: Mutex<Vec<Duration>>,
+    /// What each of the answers was about.
+    paths: Mutex<Vec<String>>,
 }
 
 /// The server. Its threads end with their clients, and with the test.
@@ -57,6 +59,7 @@ impl Counting {
             connections: AtomicU64::new(0),
             gone: AtomicU64::new(0),
             silences: Mutex::default(),
+            paths: Mutex::default(),
         });
         let serving = Arc::clone(&inner);
         thread::spawn(move || {
@@ -84,6 +87,11 @@ impl Counting {
 
     pub(crate) fn answers(&self) -> Vec<Answer> {
         self.inner.answers.lock().unwrap().clone()
+    }
+
+    /// What each of the answers was about: the last part of the path.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        self.inner.paths.lock().unwrap().clone()
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -122,14 +130,16 @@ impl Inner {
         let mut reader = BufReader::new(stream.try_clone()?);
         let mut came = Some(Instant::now());
         loop {
-            let (mut method, mut range) = (String::new(), None);
+            let (mut method, mut path, mut range) = (String::new(), String::new(), None);
             loop {
                 let mut line = String::new();
                 if reader.read_line(&mut line)? == 0 {
                     return Ok(());
                 }
                 if method.is_empty() {
-                    line.split(' ').next().unwrap_or_default().clone_into(&mut method);
+                    let mut words = line.split(' ');
+                    words.next().unwrap_or_default().clone_into(&mut method);
+                    words.next().unwrap_or_default().clone_into(&mut path);
                 }
                 let lower = line.to_ascii_lowercase();
                 if let Some(asked) = lower.strip_prefix("range: bytes=") {
@@ -143,11 +153,21 @@ impl Inner {
             if let Some(came) = came.take() {
                 self.silences.lock().unwrap().push(came.elapsed());
             }
-            self.answer(stream, &method, range.as_deref())?;
+            if path.ends_with('/') {
+                index(stream)?;
+            } else {
+                self.answer(stream, &method, &path, range.as_deref())?;
+            }
         }
     }
 
-    fn answer(&self, mut stream: &TcpStream, method: &str, range: Option<&str>) -> std::io::Result<()> {
+    fn answer(
+        &self,
+        mut stream: &TcpStream,
+        method: &str,
+        path: &str,
+        range: Option<&str>,
+    ) -> std::io::Result<()> {
         let refuse =
             self.refusals.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         if refuse.is_ok() {
@@ -177,6 +197,7 @@ impl Inner {
         let number = {
             let mut answers = self.answers.lock().unwrap();
             answers.push(answer);
+            self.paths.lock().unwrap().push(path.rsplit('/').next().unwrap_or_default().to_owned());
             answers.len() - 1
         };
         let sent = self.send(stream, number, from, to);
@@ -192,4 +213,14 @@ impl Inner {
         }
         Ok(())
     }
+}
+
+/// Every folder has the one file, as `f`.
+fn index(mut stream: &TcpStream) -> std::io::Result<()> {
+    let page = "<html><head><title>Index of /</title></head><body><h1>Index of /</h1><hr><pre><a href=\"../\">../</a>\n\
+                <a href=\"f\">f</a>    01-Jan-2026 00:00    1M\n</pre><hr></body></html>\n";
+    let head =
+        format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n", page.len());
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(page.as_bytes())
 }

@@ -6,12 +6,11 @@ pub(super) mod tables;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::Context as _;
 use sd_notify::NotifyState;
 use serde::Deserialize;
-use stroll::driver::Handle;
+use stroll::base::Time;
 use stroll::fetch::Logins;
 use stroll::jobs::hook::Hook;
 use stroll::node::Event;
@@ -19,6 +18,7 @@ use stroll::peer::{Member, Notices, Options, Webhook};
 use stroll::proto::load::Level;
 use stroll::trust::{FileError, Home};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tracing::{error, info};
 
@@ -185,7 +185,6 @@ impl Run<'_> {
         if let Some(page) = member.page() {
             eprintln!("status page at http://{page}/");
         }
-        let handle = Arc::new(member.handle().clone());
         let place = Place {
             lending: member.lending().clone(),
             board: member.board().clone(),
@@ -194,13 +193,15 @@ impl Run<'_> {
         let mut running = Jobs::default();
         running.follow(jobs, &settings.transfer, circle, &place).await?;
         tell_manager(&[NotifyState::Ready, NotifyState::Status(&format!("{} jobs", running.count()))]);
+        // From here on, so that none is missed while the settings are read.
+        let mut events = member.handle().events();
         let mut is_overloaded = false;
         let stop = async {
             loop {
                 tokio::select! {
                     _ = interrupt.recv() => break,
                     _ = terminate.recv() => break,
-                    () = overloaded(&handle), if self.more.fail_on_overload => {
+                    () = overloaded(&mut events), if self.more.fail_on_overload => {
                         is_overloaded = true;
                         break;
                     }
@@ -234,8 +235,7 @@ impl Run<'_> {
 }
 
 /// Ready when the circle is found to be overloaded.
-async fn overloaded(handle: &Handle) {
-    let mut events = handle.events();
+async fn overloaded(events: &mut Receiver<(Time, Event)>) {
     loop {
         match events.recv().await {
             Ok((_, Event::Load(level))) if level >= Level::Overloaded => return,

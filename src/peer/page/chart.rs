@@ -94,6 +94,7 @@ fn svg(said: &str, height: f64, inside: &str) -> String {
 /// Seconds for people: as many digits as mean something.
 pub(super) fn seconds(value: f64) -> String {
     match value {
+        value if value < 5e-4 => "0 s".to_owned(),
         value if value < 1.0 => format!("{:.0} ms", value * 1e3),
         value if value < 120.0 => format!("{value:.1} s"),
         value if value < 7_200.0 => format!("{:.0} min", value / 60.0),

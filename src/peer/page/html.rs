@@ -49,8 +49,8 @@ pub(super) fn content(view: &View) -> String {
     out.push_str(&jobs(&view.status.jobs));
     out.push_str(r#"<div class="cards">"#);
     let _ = write!(out, "<section><h2>The token's way</h2>{}{}</section>", ring::ring(view), last_way(view));
-    out.push_str(&times(view));
-    out.push_str(&flow(&view.past));
+    let _ = write!(out, r#"<div class="stack">{}</div>"#, times(view));
+    let _ = write!(out, r#"<div class="stack">{}</div>"#, flow(&view.past));
     out.push_str("</div>");
     out.push_str(&members(&view.status.members));
     out.push_str(&footer(view));
@@ -78,9 +78,9 @@ fn header(view: &View) -> String {
 fn verdict(view: &View) -> String {
     let verdict = &view.status.verdict;
     let advice =
-        view.status.advice.as_deref().map_or(String::new(), |advice| format!(" {}.", escape(advice)));
+        view.status.advice.as_deref().map_or(String::new(), |advice| format!("; {}", escape(advice)));
     format!(
-        r#"<p class="verdict {level}"><strong>{level}</strong>: {}.{advice}</p>"#,
+        r#"<p class="verdict {level}"><strong>{level}</strong>: {}{advice}.</p>"#,
         escape(&verdict.reason),
         level = escape(&verdict.level),
     )
@@ -130,10 +130,13 @@ fn last_way(view: &View) -> String {
         let known = view.status.members.iter().find(|member| member.member == id);
         escape(known.map_or(id, |member| &member.name))
     };
+    // In the colours of the picture.
+    let way =
+        |class: &str, word: &str, name: String| format!(r#"<span class="{class}">{word}</span> {name}"#);
     let Some(visit) = view.past.visits.last() else { return "<p>It was not here yet.</p>".to_owned() };
     let from =
-        visit.from.as_deref().map_or("made here".to_owned(), |from| format!("came from {}", name(from)));
-    let to = visit.to.as_deref().map_or("still here".to_owned(), |to| format!("went to {}", name(to)));
+        visit.from.as_deref().map_or("made here".to_owned(), |from| way("in", "came from", name(from)));
+    let to = visit.to.as_deref().map_or("still here".to_owned(), |to| way("out", "went to", name(to)));
     let used = if visit.slot { "used" } else { "passed through" };
     format!(
         "<p>Last visit {} ago: {from}, {used}, {to}. Visit {} since the start.</p>",
@@ -208,7 +211,7 @@ fn members(members: &[MemberReport]) -> String {
         );
     }
     format!(
-        r#"<section class="wide"><h2>{} other members</h2><table><thead><tr><th>member</th><th>address</th><th class="number">waits since</th><th class="number">heard</th><th class="number">round trip</th><th class="number">clock</th><th class="number">certificate</th></tr></thead><tbody>{rows}</tbody></table></section>"#,
+        r#"<section class="wide"><h2>{} other members</h2><table><thead><tr><th>member</th><th>address</th><th class="number">waits for</th><th class="number">heard ago</th><th class="number">round trip</th><th class="number">clock</th><th class="number">certificate</th></tr></thead><tbody>{rows}</tbody></table></section>"#,
         members.len()
     )
 }

@@ -8,13 +8,16 @@ use super::View;
 use super::html::escape;
 
 const SIZE: f64 = 360.0;
-const RADIUS: f64 = 128.0;
+const RADIUS: f64 = 140.0;
 
 /// Ways of the token that are drawn; older ones fade.
 const WAYS: usize = 12;
 
 /// Names that fit around the circle; of more members only dots are drawn.
 const NAMED: usize = 24;
+
+/// What of a name fits there; pointing at a member tells all of it.
+const LETTERS: usize = 12;
 
 pub(super) fn ring(view: &View) -> String {
     let status = &view.status;
@@ -70,13 +73,20 @@ fn way(out: &mut String, from: (f64, f64), to: (f64, f64), class: &str, faded: f
 }
 
 fn member(out: &mut String, (x, y): (f64, f64), class: &str, name: &str, is_named: bool) {
-    let name = escape(name);
+    let (short, name) = (escape(&shortened(name)), escape(name));
     let _ = write!(
         out,
         r#"<circle class="{class}" cx="{x:.1}" cy="{y:.1}" r="7"><title>{name}</title></circle>"#
     );
     if is_named {
         let outward = if y < SIZE / 2.0 { -12.0 } else { 20.0 };
-        let _ = write!(out, r#"<text x="{x:.1}" y="{:.1}" text-anchor="middle">{name}</text>"#, y + outward);
+        let _ = write!(out, r#"<text x="{x:.1}" y="{:.1}" text-anchor="middle">{short}</text>"#, y + outward);
+    }
+}
+
+fn shortened(name: &str) -> String {
+    match name.char_indices().nth(LETTERS) {
+        Some((end, _)) => format!("{}…", name.get(..end).unwrap_or(name)),
+        None => name.to_owned(),
     }
 }

@@ -1,0 +1,464 @@
+//! The status page, its JSON and the metrics of a running member, as browsers and Prometheus meet them.
+
+#![allow(clippy::unwrap_used, reason = "a test that finds nothing has failed")]
+#![allow(clippy::disallowed_methods, reason = "these tests are about real time")]
+
+#[path = "common/counting.rs"]
+mod counting;
+#[path = "common/desk.rs"]
+mod desk;
+#[path = "common/lab.rs"]
+mod lab;
+#[path = "common/operator.rs"]
+mod operator;
+#[path = "common/web.rs"]
+mod web;
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use counting::Counting;
+use desk::noise;
+use lab::{Lab, QUICK, join};
+use openmetrics_parser::OpenMetricsValue;
+use openmetrics_parser::openmetrics::parse_openmetrics;
+use operator::{Operator, PATIENCE};
+use serde_json::Value;
+use web::{Kind, Web};
+
+const PAGE: &[&str] = &["--page", "127.0.0.1:0"];
+
+/// Names that do harm where somebody forgets to escape them. That of a member may have no slash.
+const MEMBER: &str = "<img src=x onerror=alert(1)>";
+const JOB: &str = "\"><script>alert(2)</script>'&amp;";
+const FILE: &str = "<script>alert(3)<script> \"'&";
+
+/// An answer of the page.
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.into_iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+}
+
+fn ask(at: SocketAddr, verb: &str, path: &str, host: &str) -> Answer {
+    let mut stream = TcpStream::connect(at).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "{verb} {path} HTTP/1.0\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Answer { status, head: head.to_owned(), body: body.to_owned() }
+}
+
+#[track_caller]
+fn get(at: SocketAddr, path: &str) -> Answer {
+    let answer = ask(at, "GET", path, &at.to_string());
+    assert_eq!(answer.status, 200, "{path}: {}", answer.head);
+    answer
+}
+
+/// A member whose neighbour, job and source have bad names, with all of them in sight.
+fn among_bad_names() -> (Operator, Lab, Web) {
+    let web = Web::start(Kind::Nginx);
+    web.put("s/good", b"good", 1_000);
+    // It is listed, and then it is not there: the job has an error to tell of.
+    symlink("/nonexistent", web.path("s").join(FILE)).unwrap();
+    let mut operator = Operator::new(&web.http("").to_string(), QUICK);
+    let (url, to) = (web.http("s/"), operator.path("s"));
+    operator.set(&format!("[[mirror]]\nname = '''{JOB}'''\nurl = \"{url}\"\nto = {to:?}\n"));
+    operator.run(PAGE);
+    let mut other = Lab::new(&operator.path(""), MEMBER);
+    join(&operator.lab, &other);
+    other.run();
+    operator.wait_until("knows the other", |operator| {
+        let status = operator.lab.glance().unwrap_or_default();
+        status["members"]
+            .as_array()
+            .is_some_and(|members| members.iter().any(|member| member["name"] == MEMBER))
+    });
+    operator.wait_until("failed", |operator| operator.jobs().iter().any(|job| job["last_error"].is_string()));
+    operator.wait_until("ended", |operator| operator.jobs().iter().any(|job| job["state"] == "stop"));
+    operator.wait_until("was visited", |operator| operator.lab.counter("visits") >= 3);
+    (operator, other, web)
+}
+
+#[test]
+fn names_of_others_are_only_text() {
+    let (operator, _other, _web) = among_bad_names();
+    for path in ["/", "/live"] {
+        let html = get(operator.page(), path).body;
+        assert!(html.contains("&lt;img src=x onerror=alert(1)&gt;"), "the member is shown: {html}");
+        assert!(html.contains("&quot;&gt;&lt;script&gt;alert(2)"), "the job is shown: {html}");
+        assert!(html.contains("&lt;script&gt;alert(3)") || html.contains("%3Cscript%3Ealert(3)"), "{html}");
+        for bad in ["<img", "<script>alert", "alert(1)>", "\"><script", "'&amp;<"] {
+            assert!(!html.contains(bad), "{bad}: {html}");
+        }
+        // The page's own script is the only one.
+        assert_eq!(html.matches("<script").count(), usize::from(path == "/"), "{html}");
+    }
+}
+
+#[test]
+fn the_page_says_all_without_a_script() {
+    let (operator, _other, _web) = among_bad_names();
+    let html = get(operator.page(), "/").body;
+    for part in [
+        "The token's way",
+        "Return time",
+        "Access interval",
+        "Throughput",
+        "1 other members",
+        "Jobs",
+        "visits,",
+    ] {
+        assert!(html.contains(part), "{part}: {html}");
+    }
+    assert!(html.contains(r#"<noscript><meta http-equiv="refresh""#), "it comes again by itself: {html}");
+    let content = html.split_once("<main>").unwrap().1.split_once("</main>").unwrap().0;
+    assert!(content.contains("<svg") && content.contains("virgo"), "{content}");
+    for outside in ["http-equiv=\"set-cookie", "src=\"http", "href=\"http", "//cdn", "style="] {
+        assert!(!html.contains(outside), "{outside}: {html}");
+    }
+}
+
+#[test]
+fn the_page_is_read_only_and_has_manners() {
+    let mut operator = Operator::new("http://127.0.0.1:1/", QUICK);
+    operator.run(PAGE);
+    let at = operator.page();
+    for path in ["/", "/live", "/page.css", "/page.js", "/v1/status", "/v1/past", "/metrics"] {
+        let answer = get(at, path);
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(
+            policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"),
+            "{policy}"
+        );
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
+        assert_eq!(answer.header("cache-control"), Some("no-store"), "{path}");
+        for verb in ["POST", "PUT", "DELETE"] {
+            assert_eq!(ask(at, verb, path, &at.to_string()).status, 405, "{verb} {path}");
+        }
+        for host in ["evil.example", "evil.example:7480", &format!("localhost.evil.example:{}", at.port())] {
+            let answer = ask(at, "GET", path, host);
+            assert_eq!(answer.status, 421, "{host} {path}");
+            assert!(!answer.body.contains("virgo"), "{host} {path}: {}", answer.body);
+        }
+    }
+    assert_eq!(ask(at, "GET", "/", &format!("localhost:{}", at.port())).status, 200);
+    // What orders a member about is for the control socket.
+    for order in ["/v1/pause", "/v1/resume", "/v1/bwlimit?to=1k", "/v1/reload", "/v1/slots"] {
+        assert_eq!(ask(at, "POST", order, &at.to_string()).status, 404, "{order}");
+    }
+}
+
+#[test]
+fn without_being_asked_nothing_is_served() {
+    let mut operator = Operator::new("http://127.0.0.1:1/", QUICK);
+    operator.run(&[]);
+    assert!(!operator.log().contains("status page"), "{}", operator.log());
+}
+
+#[test]
+fn the_json_of_the_page_is_that_of_the_status_command() {
+    let mut operator = Operator::new("http://127.0.0.1:1/", QUICK);
+    let mut flags = PAGE.to_vec();
+    flags.push("--hold");
+    operator.run(&flags);
+    operator.wait_until("was served", |operator| operator.lab.counter("slots") >= 3);
+    let at = operator.page();
+    let (page, command) = (get(at, "/v1/status").json(), operator.lab.status().unwrap());
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&page), keys(&command));
+    assert_eq!((&page["version"], &page["member"]), (&Value::from(1), &command["member"]));
+    let past = get(at, "/v1/past").json();
+    assert_eq!(past["version"], 1);
+    let visits = past["visits"].as_array().unwrap();
+    assert!(visits.len() >= 3, "{past}");
+    let numbers: Vec<u64> = visits.iter().map(|visit| visit["number"].as_u64().unwrap()).collect();
+    assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "{numbers:?}");
+    assert!(past["return_times_s"].as_array().unwrap().len() + 1 >= visits.len(), "{past}");
+    assert!(past["samples"].as_array().is_some() && past["access_intervals_s"].as_array().is_some());
+}
+
+// --- metrics --------------------------------------------------------------------------------------------------------
+
+/// The metrics that are promised, with their types. Counters and what is information have their endings only in the samples.
+const METRICS: &[(&str, &str)] = &[
+    ("stroll_build", "Info"),
+    ("stroll_bytes_transferred", "Counter"),
+    ("stroll_files_transferred", "Counter"),
+    ("stroll_files_deleted", "Counter"),
+    ("stroll_entries_listed", "Counter"),
+    ("stroll_errors", "Counter"),
+    ("stroll_source_refusals", "Counter"),
+    ("stroll_token_return_seconds", "Histogram"),
+    ("stroll_access_interval_seconds", "Histogram"),
+    ("stroll_token_visits", "Counter"),
+    ("stroll_slots", "Counter"),
+    ("stroll_slot_seconds", "Counter"),
+    ("stroll_handoff_seconds", "Histogram"),
+    ("stroll_handoffs", "Counter"),
+    ("stroll_tokens_regenerated", "Counter"),
+    ("stroll_tokens_removed", "Counter"),
+    ("stroll_datagrams_rejected", "Counter"),
+    ("stroll_chunk_bytes", "Gauge"),
+    ("stroll_load_factor", "Gauge"),
+    ("stroll_overloaded", "Gauge"),
+    ("stroll_members", "Gauge"),
+    ("stroll_certificate_expiry_timestamp_seconds", "Gauge"),
+];
+
+/// What a scrape says: the sum of each counter, gauge and histogram's count, and the labels of each family.
+#[derive(Debug)]
+struct Scrape {
+    types: BTreeMap<String, String>,
+    sums: BTreeMap<String, f64>,
+    labels: BTreeMap<String, Vec<String>>,
+}
+
+fn scrape(at: SocketAddr) -> Scrape {
+    let answer = get(at, "/metrics");
+    assert!(
+        answer.header("content-type").unwrap().starts_with("application/openmetrics-text"),
+        "{}",
+        answer.head
+    );
+    let text = answer.body;
+    let read = parse_openmetrics(&text).unwrap_or_else(|error| panic!("{error:?}:\n{text}"));
+    let mut scrape = Scrape { types: BTreeMap::new(), sums: BTreeMap::new(), labels: BTreeMap::new() };
+    for (name, family) in read.families {
+        let sum = family.iter_samples().map(|sample| value(&sample.value)).sum();
+        scrape.types.insert(name.clone(), format!("{:?}", family.family_type));
+        scrape.labels.insert(name.clone(), family.get_label_names().to_vec());
+        if family.iter_samples().next().is_some() {
+            scrape.sums.insert(name, sum);
+        }
+    }
+    scrape
+}
+
+fn value(value: &OpenMetricsValue) -> f64 {
+    match value {
+        OpenMetricsValue::Counter(counter) => counter.value.as_f64(),
+        OpenMetricsValue::Gauge(number) | OpenMetricsValue::Unknown(number) => number.as_f64(),
+        OpenMetricsValue::Histogram(histogram) => {
+            let counts: Vec<f64> = histogram.buckets.iter().map(|bucket| bucket.count.as_f64()).collect();
+            assert!(counts.windows(2).all(|pair| pair[0] <= pair[1]), "buckets hold those below: {counts:?}");
+            let count = histogram.count.unwrap() as f64;
+            assert_eq!(counts.last(), Some(&count), "the last bucket has all");
+            assert!(histogram.buckets.last().unwrap().upper_bound.is_infinite());
+            count
+        }
+        _ => 1.0,
+    }
+}
+
+#[test]
+fn every_metric_that_is_promised_is_there_and_counters_grow() {
+    let source = Counting::start(noise(51, 20_000_000), 1_500_000.0, 1);
+    let mut operator = Operator::new(&source.source(), QUICK);
+    let (url, to) = (source.url("f"), operator.path("f"));
+    operator.set(&format!(
+        "[transfer]\nrefusal_wait = \"1s\"\n[[subscribe]]\nname = \"job\"\nurl = {url:?}\nto = {to:?}\nfollow = true\n\
+         since = \"all\"\npoll = \"1s\"\n"
+    ));
+    operator.run(PAGE);
+    let mut other = Lab::new(&operator.path(""), "other");
+    join(&operator.lab, &other);
+    other.run();
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    stranger.send_to(b"hello", operator.lab.local).unwrap();
+    operator.wait_until("pulled", |operator| operator.count("job", "bytes") > 1_000_000);
+    let at = operator.page();
+    operator.wait_until("has a chunk and a load", |operator| {
+        let status = operator.lab.glance().unwrap_or_default();
+        status["load_factor"].is_number() && status["jobs"][0]["chunk_bytes"].is_number()
+    });
+    let before = scrape(at);
+    for (name, kind) in METRICS {
+        assert_eq!(before.types.get(*name).map(String::as_str), Some(*kind), "{name}: {before:?}");
+        assert!(before.sums.contains_key(*name), "{name} has no value: {before:?}");
+    }
+    for (name, label) in [
+        ("stroll_source_refusals", "code"),
+        ("stroll_handoffs", "result"),
+        ("stroll_datagrams_rejected", "reason"),
+        ("stroll_members", "state"),
+        ("stroll_build", "version"),
+    ] {
+        assert!(before.labels[name].iter().any(|found| found == label), "{name}: {:?}", before.labels[name]);
+    }
+    assert_eq!(before.sums["stroll_members"], 1.0);
+    assert_eq!(before.sums["stroll_source_refusals"], 1.0);
+    assert!(before.sums["stroll_datagrams_rejected"] >= 1.0);
+    let slots = operator.lab.counter("slots");
+    operator.wait_until("had more slots", |operator| operator.lab.counter("slots") > slots + 2);
+    operator.wait_until("pulled more", |operator| {
+        operator.count("job", "bytes") as f64 > before.sums["stroll_bytes_transferred"]
+    });
+    let after = scrape(at);
+    for (name, kind) in METRICS.iter().filter(|(_, kind)| *kind != "Gauge") {
+        assert!(after.sums[*name] >= before.sums[*name], "{name}, a {kind}, has become less");
+    }
+    for name in [
+        "stroll_bytes_transferred",
+        "stroll_token_visits",
+        "stroll_slots",
+        "stroll_slot_seconds",
+        "stroll_handoffs",
+        "stroll_token_return_seconds",
+        "stroll_access_interval_seconds",
+        "stroll_handoff_seconds",
+    ] {
+        assert!(after.sums[name] > before.sums[name], "{name} stands still: {after:?}");
+    }
+}
+
+// --- in a browser ---------------------------------------------------------------------------------------------------
+
+/// Stands between browser and page, and keeps what both say.
+struct Between {
+    at: SocketAddr,
+    asked: Arc<Mutex<Vec<u8>>>,
+    told: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Between {
+    fn start(page: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let (asked, told) = (Arc::default(), Arc::default());
+        let (asking, telling) = (Arc::clone(&asked), Arc::clone(&told));
+        thread::spawn(move || {
+            for browser in listener.incoming().map_while(Result::ok) {
+                let Ok(page) = TcpStream::connect(page) else { return };
+                let (back, forth) = (browser.try_clone().unwrap(), page.try_clone().unwrap());
+                let (asking, telling) = (Arc::clone(&asking), Arc::clone(&telling));
+                thread::spawn(move || carry(browser, forth, &asking));
+                thread::spawn(move || carry(page, back, &telling));
+            }
+        });
+        Self { at, asked, told }
+    }
+
+    fn asked(&self) -> String {
+        String::from_utf8_lossy(&self.asked.lock().unwrap()).into_owned()
+    }
+
+    fn told(&self) -> String {
+        String::from_utf8_lossy(&self.told.lock().unwrap()).into_owned()
+    }
+}
+
+fn carry(mut from: TcpStream, mut to: TcpStream, keep: &Mutex<Vec<u8>>) {
+    let mut bytes = [0; 16 << 10];
+    while let Ok(len @ 1..) = from.read(&mut bytes) {
+        keep.lock().unwrap().extend_from_slice(&bytes[..len]);
+        if to.write_all(&bytes[..len]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+}
+
+fn chromium(flags: &[&str], at: SocketAddr) -> Output {
+    let profile = tempfile::Builder::new().prefix("stroll-chromium-").tempdir().unwrap();
+    let mut command = Command::new("chromium");
+    command.args([
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+    ]);
+    command.args(["--enable-logging=stderr", "--window-size=1200,1100"]);
+    command.arg(format!("--user-data-dir={}", profile.path().display())).env("HOME", profile.path());
+    let output = command.args(flags).arg(format!("http://{at}/")).output().expect("chromium is here");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+#[track_caller]
+fn console_is_empty(output: &Output) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let complaints: Vec<&str> = said.lines().filter(|line| line.contains("CONSOLE")).collect();
+    assert!(complaints.is_empty(), "{complaints:?}");
+}
+
+/// The number in `Visit 12 since the start`, wherever it is said.
+fn visits(html: &str) -> Vec<u64> {
+    let said = html.split("Visit ").skip(1).filter_map(|rest| rest.split_once(" since")?.0.parse().ok());
+    said.collect()
+}
+
+#[test]
+#[ignore = "needs chromium"]
+fn a_browser_shows_the_page_and_its_script_makes_it_move() {
+    let (operator, _other, _web) = among_bad_names();
+    let between = Between::start(operator.page());
+    let output = chromium(&["--virtual-time-budget=8000", "--dump-dom"], between.at);
+    console_is_empty(&output);
+    let dom = String::from_utf8(output.stdout).unwrap();
+    assert!(between.asked().contains("GET /live "), "the script asked for nothing: {}", between.asked());
+    let shown = *visits(&dom).last().expect("a visit is shown");
+    let at_first = *visits(&between.told()).first().expect("a visit was told");
+    assert!(shown > at_first, "the page stands still at visit {at_first}");
+    assert!(dom.contains("&lt;img src=x onerror=alert(1)&gt;"), "{dom}");
+    assert_eq!((dom.matches("<script").count(), dom.matches("<img").count()), (1, 0), "{dom}");
+    assert!(dom.contains("<svg") && !dom.contains(r#"class="stale""#), "{dom}");
+}
+
+#[test]
+#[ignore = "needs chromium"]
+fn a_browser_says_that_the_member_is_gone() {
+    let mut operator = Operator::new("http://127.0.0.1:1/", QUICK);
+    operator.run(&[PAGE, &["--hold"]].concat());
+    let (page, pid) = (operator.page(), operator.lab.pid());
+    let between = Between::start(page);
+    // Real time here: the member ends while the browser looks.
+    let looks = thread::spawn(move || chromium(&["--timeout=9000", "--dump-dom"], between.at));
+    thread::sleep(Duration::from_secs(4));
+    assert_eq!(pid, operator.lab.pid());
+    operator.lab.kill();
+    let dom = String::from_utf8(looks.join().unwrap().stdout).unwrap();
+    assert!(dom.contains(r#"class="stale""#), "{dom}");
+    assert!(dom.contains("<svg"), "what was known last is still there: {dom}");
+}
+
+#[test]
+#[ignore = "needs chromium"]
+fn screenshots_are_taken_in_light_and_dark() {
+    let (operator, _other, _web) = among_bad_names();
+    let mut pictures = Vec::new();
+    for (name, scheme) in [("light", "1"), ("dark", "0")] {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("status-page-{name}.png"));
+        let _ = std::fs::remove_file(&path);
+        let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
+        let shot = format!("--screenshot={}", path.display());
+        console_is_empty(&chromium(&[&scheme, "--virtual-time-budget=3000", &shot], operator.page()));
+        pictures.push(std::fs::read(path).unwrap());
+    }
+    let is_png = |bytes: &Vec<u8>| bytes.starts_with(b"\x89PNG") && bytes.len() > 10_000;
+    assert!(pictures.iter().all(is_png), "{:?}", pictures.iter().map(Vec::len).collect::<Vec<_>>());
+    assert_ne!(pictures[0], pictures[1], "dark is another picture");
+}

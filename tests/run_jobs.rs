@@ -1,0 +1,403 @@
+//! `stroll run` with jobs of the settings, as an operator meets it: what the jobs bring, how they follow the settings, and
+//! what the running member answers to `pause`, `resume`, `bwlimit`, signals, its service manager and other users.
+
+#![allow(clippy::unwrap_used, reason = "a test that finds nothing has failed")]
+#![allow(clippy::disallowed_methods, reason = "these tests are about real time")]
+
+#[path = "common/counting.rs"]
+mod counting;
+#[path = "common/desk.rs"]
+mod desk;
+#[path = "common/lab.rs"]
+mod lab;
+#[path = "common/operator.rs"]
+mod operator;
+#[path = "common/web.rs"]
+mod web;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use counting::Counting;
+use desk::noise;
+use lab::{Lab, found, join};
+use operator::{Operator, PATIENCE, wait_until};
+use serde_json::Value;
+use web::{Kind, Web};
+
+/// Long enough that a pull is cut now and then, short enough that a test sees many.
+const SLOTS: &[&str] = &["--slot", "1s", "--skip", "50ms", "--capacity", "4"];
+
+/// What the source sends, at most.
+const BYTES_PER_SEC: f64 = 1_500_000.0;
+
+/// A member of a circle around this web server.
+fn beside(web: &Web) -> Operator {
+    Operator::new(&web.http("").to_string(), SLOTS)
+}
+
+/// The table of a mirror that looks every second.
+fn mirror(web: &Web, name: &str, folder: &str, operator: &Operator) -> String {
+    let (url, to) = (web.http(folder), operator.path(name));
+    format!("[[mirror]]\nname = {name:?}\nurl = \"{url}\"\nto = {to:?}\nevery = \"1s\"\n")
+}
+
+/// The table of a subscription to one file that grows.
+fn follow(source: &Counting, name: &str, operator: &Operator) -> String {
+    let (url, to) = (source.url(name), operator.path(name));
+    format!(
+        "[[subscribe]]\nname = {name:?}\nurl = {url:?}\nto = {to:?}\nfollow = true\nsince = \"all\"\npoll = \"1s\"\n"
+    )
+}
+
+// --- what jobs do ---------------------------------------------------------------------------------------------------
+
+#[test]
+fn the_three_kinds_of_jobs_do_their_work_in_slots() {
+    let web = Web::start(Kind::Nginx);
+    let files: Vec<Vec<u8>> = (1..=3).map(|n| noise(n, 200_000)).collect();
+    web.put("stream/a", &files[0], 1_000);
+    web.put("stream/b", &files[1], 900);
+    web.put("tree/below/c", &files[2], 1_000);
+    let mut operator = beside(&web);
+    let (stream, note) = (operator.path("stream"), operator.path("note"));
+    let url = web.http("stream/");
+    operator.set(&format!(
+        "[[subscribe]]\nurl = \"{url}\"\nto = {stream:?}\nsince = \"all\"\npoll = \"1s\"\nsettle = \"0s\"\n\
+         {}[[exec]]\nname = \"note\"\ncommand = [\"sh\", \"-c\", \"echo once >> {}\"]\n",
+        mirror(&web, "tree", "tree/", &operator),
+        note.display(),
+    ));
+    operator.run(&[]);
+    for (name, bytes) in [("stream/a", &files[0]), ("stream/b", &files[1]), ("tree/below/c", &files[2])] {
+        operator.wait_until(name, |operator| fs::read(operator.path(name)).is_ok_and(|got| got == *bytes));
+    }
+    operator.wait_until("noted", |_| fs::read_to_string(&note).is_ok_and(|text| text == "once\n"));
+    // What appears later comes, too.
+    web.put("stream/d", &files[2], 1);
+    operator.wait_until("d", |operator| fs::read(operator.path("stream/d")).is_ok_and(|got| got == files[2]));
+    let jobs = operator.jobs();
+    let kinds: Vec<&str> = jobs.iter().filter_map(|job| job["kind"].as_str()).collect();
+    assert_eq!(kinds.len(), 3, "{jobs:?}");
+    assert!(["subscribe", "mirror", "exec"].iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
+    let subscription = operator.job("stream").unwrap();
+    assert_eq!((&subscription["files"], &subscription["bytes"]), (&Value::from(3), &Value::from(600_000)));
+    // Done and without a schedule: it was done once.
+    assert_eq!(operator.job("note").unwrap()["state"], "stop");
+    assert!(operator.lab.counter("slots") >= 3, "in slots");
+    let (code, log) = operator.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert_eq!(fs::read_to_string(&note).unwrap(), "once\n");
+}
+
+#[test]
+fn a_more_urgent_job_has_every_slot_first() {
+    let bytes = noise(41, 6_000_000);
+    let source = Counting::start(bytes.clone(), BYTES_PER_SEC, 0);
+    let mut operator = Operator::new(&source.source(), SLOTS);
+    // By their names, and in the file, the other way round.
+    let (low, high) = (follow(&source, "a", &operator), follow(&source, "b", &operator));
+    operator.set(&format!("{low}{high}priority = 5\n"));
+    operator.run(&[]);
+    let is_there = |name: &str| fs::read(operator.path(name)).is_ok_and(|got| got == bytes);
+    operator.wait_until("pulled both", |_| is_there("a") && is_there("b"));
+    let (paths, answers) = (source.paths(), source.answers());
+    let first = paths.iter().position(|path| path == "b").unwrap();
+    // `b` had all of these slots until it was there; before that, `a` had the slot at the very start at most.
+    let reached = |index: usize| answers[index].from + answers[index].bytes >= bytes.len() as u64;
+    let last = (0..paths.len()).find(|index| paths[*index] == "b" && reached(*index)).unwrap();
+    assert!(last > first, "it took several slots: {paths:?}");
+    assert!(paths[first..=last].iter().all(|path| path == "b"), "{paths:?}");
+    assert!(first <= 2, "{paths:?}");
+}
+
+// --- the settings change --------------------------------------------------------------------------------------------
+
+#[test]
+fn a_hangup_reads_the_settings_again_and_disturbs_only_what_changed() {
+    let web = Web::start(Kind::Nginx);
+    for folder in ["same", "changed", "other", "removed", "new"] {
+        web.put(&format!("{folder}/f"), folder.as_bytes(), 1_000);
+    }
+    let mut operator = beside(&web);
+    let table = |name: &str, folder: &str| mirror(&web, name, folder, &operator);
+    let (same, new) = (table("same", "same/"), table("new", "new/"));
+    let (before, after) = (table("changed", "changed/"), table("changed", "other/"));
+    operator.set(&format!("{same}{before}{}", table("removed", "removed/")));
+    let missing = format!("{same}{after}{new}[[mirror]]\nname = \"nowhere\"\n");
+    operator.run(&[]);
+    let has = |operator: &Operator, name: &str, text: &str| {
+        fs::read_to_string(operator.path(name)).is_ok_and(|got| got == text)
+    };
+    operator.wait_until("pulled", |operator| {
+        has(operator, "same/f", "same")
+            && has(operator, "changed/f", "changed")
+            && has(operator, "removed/f", "removed")
+    });
+    operator.wait_until("looked often", |operator| operator.count("same", "listed") >= 3);
+    operator.wait_until("looked often", |operator| operator.count("changed", "listed") >= 3);
+
+    // One job of the new settings makes no sense: none of it is followed.
+    operator.set(&missing);
+    operator.hang_up();
+    operator.wait_until("complained", |operator| operator.log().contains("the settings were not changed"));
+    let log = operator.log();
+    assert!(log.contains("nowhere") && log.contains("`url`") || log.contains("no circle here"), "{log}");
+    assert!(operator.job("new").is_none() && operator.job("removed").is_some());
+    assert_eq!(operator.job("changed").unwrap()["source"], web.http("changed/").to_string());
+
+    let listed = operator.count("same", "listed");
+    operator.set(&format!("{same}{after}{new}"));
+    operator.hang_up();
+    operator.wait_until("read them", |operator| operator.log().contains("the settings were read again"));
+    operator.wait_until("follows", |operator| {
+        has(operator, "changed/f", "other") && has(operator, "new/f", "new")
+    });
+    assert!(operator.job("removed").is_none(), "{:?}", operator.jobs());
+    assert_eq!(operator.job("changed").unwrap()["source"], web.http("other/").to_string());
+    assert!(operator.count("same", "listed") >= listed, "the other one began anew");
+    assert_eq!(operator.count("same", "files"), 1, "it has not forgotten what it pulled");
+    // And goes on.
+    let listed = operator.count("same", "listed");
+    operator.wait_until("goes on", |operator| operator.count("same", "listed") > listed + 1);
+}
+
+// --- settings that make no sense --------------------------------------------------------------------------------------
+
+#[test]
+fn settings_that_make_no_sense_are_named_and_end_with_exit_code_2() {
+    let web = Web::start(Kind::Nginx);
+    let operator = beside(&web);
+    let url = web.http("s/").to_string();
+    let table = |kind: &str, more: &str| format!("[[{kind}]]\nurl = \"{url}\"\nto = \"/tmp/x\"\n{more}\n");
+    let elsewhere = "[[mirror]]\nurl = \"http://192.0.2.1/\"\nto = \"/tmp/x\"\n";
+    let cases = [
+        (table("subscribe", "sinse = \"all\""), vec!["sinse"]),
+        (table("mirror", "evry = \"6h\""), vec!["evry"]),
+        ("[[exec]]\ncommand = [\"true\"]\ncomand = 1\n".to_owned(), vec!["comand"]),
+        (table("mirror", "every = \"6 parsecs\""), vec!["every", "parsecs"]),
+        (table("subscribe", "poll = \"1 furlong\""), vec!["poll", "furlong"]),
+        (table("mirror", "max_size = \"many\""), vec!["max-size", "many"]),
+        ("[[exec]]\nname = \"e\"\n".to_owned(), vec!["exec e", "`command`"]),
+        (table("mirror", "circle = \"pisces\""), vec!["no circle pisces"]),
+        (elsewhere.to_owned(), vec!["mirror x", "`circle = …`"]),
+        (table("mirror", "") + &table("subscribe", ""), vec!["two jobs", "`name = …`"]),
+        (table("mirror", "every = \"6h\"\nschedule = \"@daily\""), vec!["schedule"]),
+        ("[run]\npage = \"here\"\n".to_owned(), vec!["page"]),
+        ("[run]\nwebhook = \"nowhere\"\n".to_owned(), vec!["webhook"]),
+    ];
+    for (text, names) in cases {
+        operator.set(&text);
+        let output = operator.command(&[]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{text}{said}");
+        for name in names {
+            assert!(said.contains(name), "{name}: {said}");
+        }
+    }
+}
+
+// --- orders ---------------------------------------------------------------------------------------------------------
+
+#[test]
+fn a_paused_job_stands_still_and_goes_on_when_it_is_resumed() {
+    let source = Counting::start(noise(42, 200_000_000), BYTES_PER_SEC, 0);
+    let mut operator = Operator::new(&source.source(), SLOTS);
+    operator.set(&follow(&source, "f", &operator));
+    operator.run(&[]);
+    let state = |operator: &Operator| operator.job("f").unwrap()["state"].as_str().unwrap().to_owned();
+    for which in [&["pause"][..], &["pause", "f"]] {
+        let begun = source.bytes();
+        operator.wait_until("pulls", |_| source.bytes() > begun + 500_000);
+        operator.lab.succeeds(which);
+        operator.wait_until("hangs", |operator| state(operator) == "hung");
+        // What was on its way has come.
+        thread::sleep(Duration::from_millis(500));
+        let (bytes, requests) = (source.bytes(), source.requests());
+        thread::sleep(Duration::from_secs(3));
+        assert_eq!((source.bytes(), source.requests()), (bytes, requests), "it pulls all the same");
+        operator.lab.succeeds(&["resume"]);
+        operator
+            .wait_until("goes on", |operator| source.bytes() > bytes + 500_000 && state(operator) != "hung");
+    }
+    operator.lab.succeeds(&["pause", "f"]);
+    operator.lab.succeeds(&["resume", "f"]);
+    let bytes = source.bytes();
+    operator.wait_until("goes on", |_| source.bytes() > bytes + 500_000);
+    for verb in ["pause", "resume"] {
+        let output = operator.lab.output(&[verb, "nobody"]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("no job nobody") && said.contains("stroll status"), "{said}");
+    }
+    assert_ne!(state(&operator), "hung", "and nothing was paused by that");
+}
+
+#[test]
+fn the_rate_is_changed_while_jobs_pull() {
+    let source = Counting::start(noise(43, 200_000_000), 4.0 * BYTES_PER_SEC, 0);
+    let mut operator = Operator::new(&source.source(), SLOTS);
+    operator.set(&follow(&source, "f", &operator));
+    operator.run(&[]);
+    let over_some_seconds = || {
+        let before = source.bytes();
+        thread::sleep(Duration::from_secs(4));
+        source.bytes() - before
+    };
+    operator.wait_until("pulls", |_| source.bytes() > 2_000_000);
+    operator.lab.succeeds(&["bwlimit", "100k"]);
+    thread::sleep(Duration::from_secs(2));
+    let slow = over_some_seconds();
+    // 400 KiB, and what buffers hold.
+    assert!(slow < 1_500_000, "{slow} bytes in 4 s");
+    assert!(slow > 0, "it stands still");
+    operator.lab.succeeds(&["bwlimit", "off"]);
+    let bytes = source.bytes();
+    operator.wait_until("is fast again", |_| source.bytes() > bytes + 3_000_000);
+    let output = operator.lab.output(&["bwlimit", "fast"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("bwlimit") && said.contains("fast"), "{said}");
+}
+
+#[test]
+fn orders_to_a_member_that_does_not_run_say_how_to_start_it() {
+    let operator = Operator::new("http://127.0.0.1:1/", SLOTS);
+    for order in [&["pause"][..], &["resume"], &["bwlimit", "1M"], &["status"]] {
+        let output = operator.lab.output(order);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success(), "{order:?}");
+        assert!(said.contains("stroll run"), "{order:?}: {said}");
+    }
+}
+
+// --- others on the machine ------------------------------------------------------------------------------------------
+
+#[test]
+fn the_control_socket_is_its_owners_alone() {
+    let mut operator = Operator::new("http://127.0.0.1:1/", SLOTS);
+    operator.run(&[]);
+    let socket = operator.lab.home.join("virgo/control.sock");
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&socket), 0o600);
+    assert_eq!(mode(socket.parent().unwrap()) & 0o077, 0, "{:o}", mode(socket.parent().unwrap()));
+    operator.lab.signal("TERM");
+    operator.wait_until("took it away", |_| !socket.exists());
+}
+
+#[test]
+#[ignore = "needs root: it acts as another user"]
+fn another_user_learns_nothing_from_a_member() {
+    let mut operator = Operator::new("http://127.0.0.1:1/", SLOTS);
+    operator.run(&[]);
+    // Where everybody can run it; and the way to the home is open, so that it is the home that is closed.
+    let open = tempfile::Builder::new().prefix("stroll-open-").tempdir().unwrap();
+    let open_to_all = || fs::Permissions::from_mode(0o755);
+    fs::set_permissions(open.path(), open_to_all()).unwrap();
+    fs::set_permissions(operator.path(""), open_to_all()).unwrap();
+    let program = open.path().join("stroll");
+    fs::copy(env!("CARGO_BIN_EXE_stroll"), &program).unwrap();
+    let nobody = |args: &[&str]| {
+        let mut command = Command::new(&program);
+        command.uid(65_534).gid(65_534).env("STROLL_HOME", &operator.lab.home).args(args).output().unwrap()
+    };
+    assert!(nobody(&["--version"]).status.success(), "it can run at all");
+    assert!(operator.lab.status().is_some(), "the owner is answered");
+    for order in [&["status"][..], &["status", "--json"], &["pause"], &["bwlimit", "1k"]] {
+        let output = nobody(order);
+        assert!(!output.status.success(), "{order:?}");
+        assert!(output.stdout.is_empty(), "{order:?}: {}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+#[test]
+fn the_service_manager_hears_when_it_is_ready_and_when_it_ends() {
+    let mut operator = Operator::new("http://127.0.0.1:1/", SLOTS);
+    let at = operator.path("notify.sock");
+    let manager = UnixDatagram::bind(&at).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let hears = |what: &str| {
+        let mut said = [0; 4_096];
+        let len = manager.recv(&mut said).unwrap();
+        let text = String::from_utf8_lossy(&said[..len]).into_owned();
+        assert!(text.lines().any(|line| line == what), "{what}: {text}");
+    };
+    let mut command = operator.command(&[]);
+    command.env("NOTIFY_SOCKET", &at);
+    operator.start(command);
+    hears("READY=1");
+    assert!(operator.lab.glance().is_some(), "ready means that it answers");
+    operator.lab.signal("TERM");
+    hears("STOPPING=1");
+    let (code, log) = operator.end();
+    assert_eq!(code, Some(0), "{log}");
+}
+
+// --- overload -------------------------------------------------------------------------------------------------------
+
+/// Takes one post, and gives its body.
+fn webhook() -> (String, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    let (tell, posts) = mpsc::channel();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut len, mut line) = (0, String::new());
+            while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
+                if let Some(said) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    len = said.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            let mut body = vec![0; len];
+            reader.read_exact(&mut body).unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
+            if tell.send(String::from_utf8(body).unwrap()).is_err() {
+                return;
+            }
+        }
+    });
+    (url, posts)
+}
+
+/// Twice as many members with work as the circle was laid out for.
+#[test]
+fn an_overloaded_circle_is_told_to_a_command_and_a_webhook_and_ends_who_asked_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut labs: Vec<Lab> = (0..4).map(|n| Lab::new(folder.path(), &format!("lab-{n}"))).collect();
+    let (url, posts) = webhook();
+    let levels = folder.path().join("levels");
+    let hook = format!(
+        "printf '%s %s %s\\n' \"$STROLL_EVENT\" \"$STROLL_LEVEL\" \"$STROLL_CIRCLE\" >> {}",
+        levels.display()
+    );
+    let (founder, others) = labs.split_first_mut().unwrap();
+    found(founder, "http://127.0.0.1:1/", &["--slot", "400ms", "--skip", "20ms", "--capacity", "2"]);
+    founder.run_with(&["--hold", "--on-overload", &hook, "--webhook", &url]);
+    for (number, lab) in others.iter_mut().enumerate() {
+        join(founder, lab);
+        lab.run_with(if number == 0 { &["--hold", "--fail-on-overload"] } else { &["--hold"] });
+    }
+    let told = || fs::read_to_string(&levels).unwrap_or_default();
+    wait_until("the command ran", || told().lines().any(|line| line == "load overloaded virgo"));
+    let overloaded = |post: &Value| post["level"] == "overloaded";
+    let post =
+        posts.iter().map(|post| serde_json::from_str::<Value>(&post).unwrap()).find(overloaded).unwrap();
+    assert_eq!((&post["version"], &post["event"]), (&Value::from(1), &Value::from("load")));
+    assert_eq!(post["circle"], "virgo");
+    assert!(post["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{post}");
+    // The one that wanted to end so has seen the same, or will.
+    let mut process = labs[1].process.take().unwrap();
+    let code = operator::code_of(&mut process);
+    assert_eq!(code, Some(15), "{}", labs[1].log_text());
+    assert!(labs[1].log_text().contains("the circle is overloaded"), "{}", labs[1].log_text());
+}
