@@ -45,7 +45,7 @@ impl Plan {
     /// Bytes per second of the source's link.
     pub(super) fn link_rate(&self) -> u64 {
         let is_many = self.slot() == SHORTEST_SLOT;
-        let percent = if is_many { LOAD_PERCENT_OF_MANY } else { LOAD_PERCENT };
+        let percent = if is_many && !self.is_overload { LOAD_PERCENT_OF_MANY } else { LOAD_PERCENT };
         self.members as u64 * STREAM_BYTES_PER_SEC * 100 / percent
     }
 
@@ -104,7 +104,8 @@ mod tests {
         let many = plan(30, 20, false);
         assert_eq!((many.slot(), many.link_rate()), (SHORTEST_SLOT, 39_000_000));
         assert!(many.overtime() > OVERTIME);
-        assert!(30 * plan(30, 20, true).stream_rate() >= many.link_rate());
+        let overload = plan(30, 20, true);
+        assert!(30 * overload.stream_rate() > overload.link_rate());
         assert_eq!(plan(2, 4, false).stream_span(), Duration::from_secs(2));
     }
 }
