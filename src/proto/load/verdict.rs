@@ -19,7 +19,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::base::Time;
-use crate::base::units::format_duration;
+use crate::base::units::human_duration;
 
 use super::Output;
 
@@ -369,18 +369,18 @@ impl Judge {
     }
 
     fn reason(&self, now: Time) -> String {
-        let period = format_duration(whole(self.nominal));
+        let period = human_duration(self.nominal);
         match (self.told, self.load()) {
             (Level::Starved, _) => {
-                let wait = format_duration(whole(now.since(self.waiting_since())));
-                let usual = format_duration(whole(self.span(self.usual.unwrap_or(1.0))));
+                let wait = human_duration(now.since(self.waiting_since()));
+                let usual = human_duration(self.span(self.usual.unwrap_or(1.0)));
                 format!(
                     "no slot for {wait} though there is something to pull; usually one comes every {usual}"
                 )
             }
             (Level::Overloaded, Some(load)) => format!(
                 "a slot comes every {}, {load:.2} times the period of {period} for which the circle was laid out",
-                format_duration(whole(self.span(load))),
+                human_duration(self.span(load)),
             ),
             (Level::Full, Some(load)) => {
                 format!(
@@ -444,15 +444,6 @@ impl Judge {
 fn hearsay_variance(scatter: f64) -> f64 {
     let mean = f64::midpoint(1.0, scatter);
     (1.0 / 3.0 + scatter) / (mean * mean) - 1.0
-}
-
-/// Whole seconds read better.
-fn whole(span: Duration) -> Duration {
-    if span.as_secs() >= 10 {
-        Duration::from_secs(span.as_secs())
-    } else {
-        Duration::from_millis(span.as_millis() as u64)
-    }
 }
 
 #[cfg(test)]
