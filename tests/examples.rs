@@ -5,12 +5,16 @@ use std::process::Command;
 
 /// What an example prints; it must end well.
 fn printed(name: &str) -> String {
-    let own = std::env::current_exe().unwrap();
+    let own = std::env::current_exe().expect("this test has a path");
     // target/PROFILE/deps/examples-HASH: the examples are two folders up.
-    let built = own.parent().and_then(|deps| deps.parent()).unwrap();
+    let built = own.parent().and_then(|deps| deps.parent()).expect("two folders above it");
     let program: PathBuf = built.join("examples").join(name);
-    assert!(program.exists(), "{} was not built: run `cargo build --examples`", program.display());
-    let output = Command::new(&program).output().unwrap();
+    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples").join(format!("{name}.rs"));
+    // `cargo test` builds examples, `cargo test --test examples` does not.
+    let changed = |path: &PathBuf| path.metadata().and_then(|data| data.modified()).ok();
+    let is_new = changed(&program) >= changed(&source);
+    assert!(is_new, "{} is missing or old: run `cargo build --examples`", program.display());
+    let output = Command::new(&program).output().expect("the example can be run");
     let (said, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{name}: {said}{told}");
     said.into_owned()

@@ -8,13 +8,14 @@ const COMMANDS: &[&str] =
     &["get", "exec", "mirror", "verify", "subscribe", "circle", "join", "run", "status", "pause", "resume"];
 
 fn stroll(args: &[&str]) -> Output {
-    let output = Command::new(env!("CARGO_BIN_EXE_stroll")).args(args).output().unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_stroll")).args(args).output().expect("the program can be run");
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     output
 }
 
 fn printed(args: &[&str]) -> String {
-    String::from_utf8(stroll(args).stdout).unwrap()
+    String::from_utf8(stroll(args).stdout).expect("it prints text")
 }
 
 /// The subcommands, as the help of `path` lists them.
