@@ -162,7 +162,7 @@ impl Node {
             agent,
             handoff,
             directory: Directory::new(me, config.directory, rng.child()),
-            load: Load::new(nominal_period),
+            load: Load::new(nominal_period).starting(now),
             buckets: Buckets::new(now),
             rng,
             keys: BTreeMap::new(),

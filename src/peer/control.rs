@@ -176,11 +176,11 @@ struct Which {
 }
 
 async fn pause(Of(served): Of<Served>, Query(which): Query<Which>) -> StatusCode {
-    served.on_known_job(&which, |lending, name| lending.pause(name))
+    served.on_known_job(&which, Lending::pause)
 }
 
 async fn resume(Of(served): Of<Served>, Query(which): Query<Which>) -> StatusCode {
-    served.on_known_job(&which, |lending, name| lending.resume(name))
+    served.on_known_job(&which, Lending::resume)
 }
 
 /// How fast all jobs of this member together may pull: a rate, or a timetable.

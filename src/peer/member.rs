@@ -152,12 +152,12 @@ impl Member {
         let (history, historian) = history::spawn(&handle, board.clone());
         let limit = Arc::new(watch::Sender::new(options.limit.clone()));
         let limiter = Limiter::new(None);
-        let limited = tokio::spawn(keep_to(limit.subscribe(), limiter.clone()));
+        let throttled = tokio::spawn(keep_to(limit.subscribe(), limiter.clone()));
         let names = (circle, name);
         let served = control::Served::new(handle.clone(), names, told, board.clone(), lending.clone(), limit);
         let control = control::serve(&control_path, served.clone()).await?;
         let noticing = notices::spawn(handle.clone(), served.clone(), options.notices.clone());
-        let mut tasks = vec![lender, historian, limited, control, noticing];
+        let mut tasks = vec![lender, historian, throttled, control, noticing];
         let mut page = None;
         if let Some(address) = options.page {
             let shown = page::Shown { served, history };
@@ -266,8 +266,8 @@ impl Member {
 
     async fn on_event(&self, event: Event) -> Result<(), PeerError> {
         match event {
-            // The lender's.
-            Event::SlotBegan { .. } | Event::StopSlot => {}
+            // The lender's, and the notices'.
+            Event::SlotBegan { .. } | Event::StopSlot | Event::Load(_) => {}
             Event::Enrol { member, key, invitation, mac, address } => {
                 self.on_enrol(member, &key, &invitation, &mac, address).await?;
             }
@@ -298,8 +298,6 @@ impl Member {
             Event::Cooling { until } => {
                 info!(for_s = until.since(self.clock.now()).as_secs_f64(), "leaving the source alone");
             }
-            // Told by the notices.
-            Event::Load(_) => {}
             other => debug!(?other, "event"),
         }
         Ok(())

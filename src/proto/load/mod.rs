@@ -113,6 +113,13 @@ impl Load {
         }
     }
 
+    /// The same, for a member that starts at `now`.
+    #[must_use]
+    pub fn starting(mut self, now: Time) -> Self {
+        self.judge = self.judge.starting(now);
+        self
+    }
+
     /// The circle has another nominal period. What was measured stays: it is the members' doing, not the charter's. The
     /// verdict is another question then, and begins anew.
     pub fn set_nominal_period(&mut self, nominal_period: Duration, now: Time) {

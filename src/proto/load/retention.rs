@@ -54,7 +54,7 @@ impl fmt::Display for Warning {
 #[derive(Clone, Debug)]
 pub struct Retention {
     /// Zero if unknown: then nothing is ever told.
-    retention: Duration,
+    kept_for: Duration,
     /// Time and lag, the newest last.
     lags: VecDeque<(Time, Duration)>,
     warning: Option<Warning>,
@@ -63,12 +63,12 @@ pub struct Retention {
 impl Retention {
     /// For a source that keeps its data for so long; zero if that is unknown.
     pub fn new(retention: Duration) -> Self {
-        Self { retention, lags: VecDeque::new(), warning: None }
+        Self { kept_for: retention, lags: VecDeque::new(), warning: None }
     }
 
     /// The job is so far behind its source.
     pub fn handle(&mut self, lag: Duration, now: Time) -> Option<Warning> {
-        let apart = self.retention.mul_f64(TREND_OVER / REMEMBERED as f64);
+        let apart = self.kept_for.mul_f64(TREND_OVER / REMEMBERED as f64);
         // The newest is replaced for as long as it is near the one before, so that those remembered span the time of a trend.
         if let [.., before, _] = self.lags.make_contiguous()
             && now.since(before.0) < apart
@@ -89,7 +89,7 @@ impl Retention {
     }
 
     fn judge(&self, lag: Duration) -> Option<Warning> {
-        let retention = self.retention;
+        let retention = self.kept_for;
         if retention.is_zero() {
             return None;
         }
@@ -102,17 +102,17 @@ impl Retention {
 
     /// How long it takes at the present trend until the lag reaches the retention.
     fn lost_in(&self, lag: Duration) -> Option<Duration> {
-        let left = self.retention.saturating_sub(lag);
+        let left = self.kept_for.saturating_sub(lag);
         if left.is_zero() {
             return Some(Duration::ZERO);
         }
         let (&(first, before), &(last, _)) = (self.lags.front()?, self.lags.back()?);
         let over = last.since(first);
         // A trend needs time: one file that came late is none.
-        if over < self.retention.mul_f64(TREND_OVER / 4.0) || lag <= before {
+        if over < self.kept_for.mul_f64(TREND_OVER / 4.0) || lag <= before {
             return None;
         }
-        let growth = (lag - before).as_secs_f64() / over.as_secs_f64();
+        let growth = lag.saturating_sub(before).as_secs_f64() / over.as_secs_f64();
         Duration::try_from_secs_f64(left.as_secs_f64() / growth).ok()
     }
 }

@@ -167,6 +167,7 @@ impl Evidence {
 
 /// Who reaches the verdict.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "three findings of their own, and whether there is work")]
 pub(super) struct Judge {
     nominal: Duration,
     has_work: bool,
@@ -209,6 +210,12 @@ impl Judge {
             since: Time::ZERO,
             outputs: VecDeque::new(),
         }
+    }
+
+    /// The member has just started.
+    pub(super) fn starting(mut self, now: Time) -> Self {
+        (self.since, self.work_since) = (now, now);
+        self
     }
 
     pub(super) fn set_nominal_period(&mut self, nominal: Duration, now: Time) {
@@ -352,7 +359,7 @@ impl Judge {
             at(wait).max(again)
         });
         let as_a_rule = asked_at + self.gap(RULE_PER_PERIOD) + LATE;
-        starved.into_iter().chain(suspicious).fold(Some(as_a_rule), |first, at| first.min(Some(at)))
+        starved.into_iter().chain(suspicious).chain([as_a_rule]).min()
     }
 
     pub(super) fn level(&self) -> Level {
