@@ -125,7 +125,7 @@ fn the_page_says_all_without_a_script() {
         "Return time",
         "Access interval",
         "Throughput",
-        "1 other members",
+        "1 other member<",
         "Jobs",
         "visits,",
     ] {
