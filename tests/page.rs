@@ -82,8 +82,8 @@ fn among_bad_names() -> (Operator, Lab, Web) {
     // It is listed, and then it is not there: the job has an error to tell of.
     symlink("/nonexistent", web.path("s").join(FILE)).unwrap();
     let mut operator = Operator::new(&web.http("").to_string(), QUICK);
-    let (url, to) = (web.http("s/"), operator.path("s"));
-    operator.set(&format!("[[mirror]]\nname = '''{JOB}'''\nurl = \"{url}\"\nto = {to:?}\n"));
+    let (url, to) = (web.http("s/"), operator.quoted("s"));
+    operator.set(&format!("[[mirror]]\nname = '''{JOB}'''\nurl = \"{url}\"\nto = {to}\n"));
     operator.run(PAGE);
     let mut other = Lab::new(&operator.path(""), MEMBER);
     join(&operator.lab, &other);
@@ -276,9 +276,9 @@ fn value(value: &OpenMetricsValue) -> f64 {
 fn every_metric_that_is_promised_is_there_and_counters_grow() {
     let source = Counting::start(noise(51, 20_000_000), 1_500_000.0, 1);
     let mut operator = Operator::new(&source.source(), QUICK);
-    let (url, to) = (source.url("f"), operator.path("f"));
+    let (url, to) = (source.url("f"), operator.quoted("f"));
     operator.set(&format!(
-        "[transfer]\nrefusal_wait = \"1s\"\n[[subscribe]]\nname = \"job\"\nurl = {url:?}\nto = {to:?}\nfollow = true\n\
+        "[transfer]\nrefusal_wait = \"1s\"\n[[subscribe]]\nname = \"job\"\nurl = {url:?}\nto = {to}\nfollow = true\n\
          since = \"all\"\npoll = \"1s\"\n"
     ));
     operator.run(PAGE);
