@@ -498,7 +498,7 @@ fn progress_as_json_is_a_line_for_everything_that_happens() {
     let said = String::from_utf8(output.stderr).unwrap();
     let events: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     let names: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
-    assert_eq!(names, ["slot", "began", "opened", "pulled", "slot_ended"]);
+    assert_eq!(names, ["slot", "began", "opened", "slot_ended", "pulled"]);
 }
 
 #[test]

@@ -46,15 +46,15 @@ fn beside(web: &Web) -> Operator {
 
 /// The table of a mirror that looks every second.
 fn mirror(web: &Web, name: &str, folder: &str, operator: &Operator) -> String {
-    let (url, to) = (web.http(folder), operator.path(name));
-    format!("[[mirror]]\nname = {name:?}\nurl = \"{url}\"\nto = {to:?}\nevery = \"1s\"\n")
+    let (url, to) = (web.http(folder), operator.quoted(name));
+    format!("[[mirror]]\nname = {name:?}\nurl = \"{url}\"\nto = {to}\nevery = \"1s\"\n")
 }
 
 /// The table of a subscription to one file that grows.
 fn follow(source: &Counting, name: &str, operator: &Operator) -> String {
-    let (url, to) = (source.url(name), operator.path(name));
+    let (url, to) = (source.url(name), operator.quoted(name));
     format!(
-        "[[subscribe]]\nname = {name:?}\nurl = {url:?}\nto = {to:?}\nfollow = true\nsince = \"all\"\npoll = \"1s\"\n"
+        "[[subscribe]]\nname = {name:?}\nurl = {url:?}\nto = {to}\nfollow = true\nsince = \"all\"\npoll = \"1s\"\n"
     )
 }
 
@@ -68,10 +68,10 @@ fn the_three_kinds_of_jobs_do_their_work_in_slots() {
     web.put("stream/b", &files[1], 900);
     web.put("tree/below/c", &files[2], 1_000);
     let mut operator = beside(&web);
-    let (stream, note) = (operator.path("stream"), operator.path("note"));
+    let (stream, note) = (operator.quoted("stream"), operator.path("note"));
     let url = web.http("stream/");
     operator.set(&format!(
-        "[[subscribe]]\nurl = \"{url}\"\nto = {stream:?}\nsince = \"all\"\npoll = \"1s\"\nsettle = \"0s\"\n\
+        "[[subscribe]]\nurl = \"{url}\"\nto = {stream}\nsince = \"all\"\npoll = \"1s\"\nsettle = \"0s\"\n\
          {}[[exec]]\nname = \"note\"\ncommand = [\"sh\", \"-c\", \"echo once >> {}\"]\n",
         mirror(&web, "tree", "tree/", &operator),
         note.display(),
@@ -92,7 +92,7 @@ fn the_three_kinds_of_jobs_do_their_work_in_slots() {
     assert_eq!((&subscription["files"], &subscription["bytes"]), (&Value::from(3), &Value::from(600_000)));
     // Done and without a schedule: it was done once.
     assert_eq!(operator.job("note").unwrap()["state"], "stop");
-    assert!(operator.lab.counter("slots") >= 3, "in slots");
+    operator.wait_until("had slots", |operator| operator.lab.counter("slots") >= 3);
     let (code, log) = operator.end();
     assert_eq!(code, Some(0), "{log}");
     assert_eq!(fs::read_to_string(&note).unwrap(), "once\n");
@@ -107,7 +107,7 @@ fn a_more_urgent_job_has_every_slot_first() {
     let (low, high) = (follow(&source, "a", &operator), follow(&source, "b", &operator));
     operator.set(&format!("{low}{high}priority = 5\n"));
     operator.run(&[]);
-    let is_there = |name: &str| fs::read(operator.path(name)).is_ok_and(|got| got == bytes);
+    let is_there = |name: &str| fs::read(operator.path(name).join(name)).is_ok_and(|got| got == bytes);
     operator.wait_until("pulled both", |_| is_there("a") && is_there("b"));
     let (paths, answers) = (source.paths(), source.answers());
     let first = paths.iter().position(|path| path == "b").unwrap();

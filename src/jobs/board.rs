@@ -121,6 +121,8 @@ struct Job {
     report: JobReport,
     since: Instant,
     slot_began: Option<Instant>,
+    /// The files that are being pulled: one for each connection.
+    open: BTreeMap<usize, String>,
 }
 
 /// A job's own line on the board; wiped when it is dropped.
@@ -141,7 +143,12 @@ impl Board {
             target: escape(target),
             ..JobReport::default()
         };
-        let job = Arc::new(Mutex::new(Job { report, since: Instant::now(), slot_began: None }));
+        let job = Arc::new(Mutex::new(Job {
+            report,
+            since: Instant::now(),
+            slot_began: None,
+            open: BTreeMap::new(),
+        }));
         let mut jobs = self.lock();
         let id = jobs.last_key_value().map_or(0, |(id, _)| id + 1);
         jobs.insert(id, Arc::clone(&job));
@@ -227,13 +234,15 @@ impl Job {
 
     fn on(&mut self, event: Event<'_>) {
         match event {
-            Event::Began { address, .. } => {
-                self.report.current = Some(escape(&address.to_string()));
+            Event::Began { index, address } => {
+                let address = address.to_string();
+                self.report.current = Some(escape(&address));
+                self.open.insert(index, address);
                 self.report.current_bytes = None;
             }
             Event::Listed { entries, .. } => self.report.listed += entries as u64,
             Event::File { event, .. } => self.on_file(event),
-            Event::Ended { fate, .. } => self.on_ended(fate),
+            Event::Ended { index, fate } => self.on_ended(index, fate),
             Event::Waiting { .. } => self.set_state(State::Wtok),
             Event::SlotBegan => {
                 self.report.slots += 1;
@@ -272,13 +281,17 @@ impl Job {
         }
     }
 
-    fn on_ended(&mut self, fate: &Fate) {
+    fn on_ended(&mut self, index: usize, fate: &Fate) {
+        let address = self.open.remove(&index);
         self.report.current = None;
         self.report.current_bytes = None;
         match fate {
             Fate::Pulled { .. } => self.report.files += 1,
             Fate::UpToDate => self.report.up_to_date += 1,
-            Fate::Failed(error) => self.failed(&error.to_string()),
+            Fate::Failed(error) => match address {
+                Some(address) => self.failed(&format!("{address}: {error}")),
+                None => self.failed(&error.to_string()),
+            },
             Fate::Planned { .. } | Fate::Interrupted => {}
         }
     }

@@ -190,8 +190,7 @@ impl Out<'_> {
 
     fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) -> fmt::Result {
         let mut metric = self.encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        // The library writes the largest number as +Inf.
-        let bounds = histogram.bounds.iter().copied().chain([f64::MAX]);
+        let bounds = histogram.bounds.iter().copied().chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = bounds.zip(histogram.counts.iter().copied()).collect();
         let count = histogram.counts.iter().sum();
         metric.encode_histogram::<NoLabelSet>(histogram.sum, count, &buckets, None)

@@ -62,6 +62,11 @@ impl Operator {
         self.folder.path().join(name)
     }
 
+    /// The same, as the settings have it.
+    pub(crate) fn quoted(&self, name: &str) -> String {
+        format!("\"{}\"", self.path(name).display())
+    }
+
     /// Writes the settings.
     pub(crate) fn set(&self, text: &str) {
         fs::write(self.path("stroll.toml"), text).unwrap();

@@ -124,6 +124,13 @@ fn error(job: &JobReport) -> String {
     shown.map_or(String::new(), |error| format!(r#"<br><span class="error">{}</span>"#, escape(error)))
 }
 
+/// As people look for them.
+pub(super) fn by_name(members: &[MemberReport]) -> Vec<&MemberReport> {
+    let mut sorted: Vec<_> = members.iter().collect();
+    sorted.sort_by_key(|member| (&member.name, &member.member));
+    sorted
+}
+
 /// Where the token came from and went last, in words.
 fn last_way(view: &View) -> String {
     let name = |id: &str| {
@@ -195,7 +202,7 @@ fn bytes(value: f64) -> String {
 
 fn members(members: &[MemberReport]) -> String {
     let mut rows = String::new();
-    for member in members {
+    for member in by_name(members) {
         let class = if member.suspected { r#" class="suspected""# } else { "" };
         let clock =
             member.clock_offset_ms.map_or("–".to_owned(), |ms| format!("{:+.1} s", ms as f64 / 1e3));
@@ -211,8 +218,9 @@ fn members(members: &[MemberReport]) -> String {
         );
     }
     format!(
-        r#"<section class="wide"><h2>{} other members</h2><table><thead><tr><th>member</th><th>address</th><th class="number">waits for</th><th class="number">heard ago</th><th class="number">round trip</th><th class="number">clock</th><th class="number">certificate</th></tr></thead><tbody>{rows}</tbody></table></section>"#,
-        members.len()
+        r#"<section class="wide"><h2>{} other {noun}</h2><table><thead><tr><th>member</th><th>address</th><th class="number">waits for</th><th class="number">heard ago</th><th class="number">round trip</th><th class="number">clock</th><th class="number">certificate</th></tr></thead><tbody>{rows}</tbody></table></section>"#,
+        members.len(),
+        noun = if members.len() == 1 { "member" } else { "members" },
     )
 }
 

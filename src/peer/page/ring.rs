@@ -5,13 +5,16 @@ use std::f64::consts::TAU;
 use std::fmt::Write as _;
 
 use super::View;
-use super::html::escape;
+use super::html::{by_name, escape};
 
 const SIZE: f64 = 360.0;
 const RADIUS: f64 = 140.0;
 
 /// Ways of the token that are drawn; older ones fade.
 const WAYS: usize = 12;
+
+/// How far ways there and back bow apart.
+const ASIDE: f64 = 16.0;
 
 /// Names that fit around the circle; of more members only dots are drawn.
 const NAMED: usize = 24;
@@ -21,7 +24,7 @@ const LETTERS: usize = 12;
 
 pub(super) fn ring(view: &View) -> String {
     let status = &view.status;
-    let others: Vec<_> = status.members.iter().collect();
+    let others = by_name(&status.members);
     let count = others.len() + 1;
     let mut places = BTreeMap::from([(status.member.as_str(), place(0, count))]);
     for (index, member) in others.iter().enumerate() {
@@ -59,12 +62,14 @@ fn place(index: usize, count: usize) -> (f64, f64) {
     (SIZE / 2.0 + RADIUS * angle.sin(), SIZE / 2.0 - RADIUS * angle.cos())
 }
 
-/// A bow towards the middle, so that ways there and back do not cover each other.
+/// A bow towards the middle, and a little to the left of its direction, so that ways there and back do not cover each
+/// other, not even those straight through the middle.
 fn way(out: &mut String, from: (f64, f64), to: (f64, f64), class: &str, faded: f64) {
     let middle = SIZE / 2.0;
-    let pull = if class == "in" { 0.5 } else { 0.25 };
-    let bend = |a: f64, b: f64| f64::midpoint(a, b) * (1.0 - pull) + middle * pull;
-    let (x, y) = (bend(from.0, to.0), bend(from.1, to.1));
+    let bend = |a: f64, b: f64| f64::midpoint(a, b).midpoint(middle);
+    let (ahead, down) = (to.0 - from.0, to.1 - from.1);
+    let length = ahead.hypot(down).max(1.0);
+    let (x, y) = (bend(from.0, to.0) + down / length * ASIDE, bend(from.1, to.1) - ahead / length * ASIDE);
     let _ = write!(
         out,
         r#"<path class="way {class}" opacity="{faded:.2}" d="M{:.1} {:.1} Q{x:.1} {y:.1} {:.1} {:.1}"/>"#,
