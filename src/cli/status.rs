@@ -15,6 +15,7 @@ use super::utc::format_utc;
 
 /// Show how the running member is: the token, waiting times, the other members.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "they are switches, each on its own")]
 pub(super) struct Args {
     #[command(flatten)]
     home: HomeArgs,

@@ -99,6 +99,7 @@ fn slots_without(members: &[Option<StatusReport>], member: usize) -> u64 {
 mod tests {
     use super::*;
 
+    #[expect(clippy::unnecessary_wraps, reason = "as the members' answers come")]
     fn status(state: &str, slots: u64) -> Option<StatusReport> {
         let text = format!(
             r#"{{"version":1,"circle":"demo","name":"lab","member":"m","listen":"","expires_s":0,"state":"{state}",

@@ -1,6 +1,7 @@
 //! Runs the jobs of the settings in a member's slots, and follows the settings when they change.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -93,9 +94,9 @@ impl Jobs {
         let ended = old.into_iter().filter_map(|name| self.running.remove(&name)).collect();
         end(ended).await;
         for (name, (job, prepared)) in ready {
-            if !self.running.contains_key(&name) {
-                let running = begin(&name, job, prepared, transfer, place).await?;
-                self.running.insert(name, running);
+            if let Entry::Vacant(free) = self.running.entry(name) {
+                let running = begin(free.key(), job, prepared, transfer, place).await?;
+                free.insert(running);
             }
         }
         Ok(())
