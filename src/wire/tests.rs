@@ -441,10 +441,10 @@ fn one_of_each_kind_has_the_bytes_that_it_always_had() {
         ("holding", 335, "8f23d0bafbc7e30d"),
         ("passed", 335, "c1256d9719682b88"),
         ("leave", 343, "878a71fdd2d1698e"),
-        ("charter", 817, "2c18bdb75a2a3296"),
+        ("charter", 821, "027e6170a4efb0df"),
         ("bans", 1140, "15a66413418762dd"),
         ("enrol", 391, "652d3dc3b49bdbd7"),
-        ("enrolled", 1019, "12d1fdcd2d1e9bdc"),
+        ("enrolled", 1023, "996c98d238f1916a"),
         ("renew", 335, "ae6a7aebd06f0a68"),
         ("renewed", 537, "5381bcd3e4bc5941"),
     ];
