@@ -346,7 +346,9 @@ fn as_json(event: &Event<'_>) -> Option<serde_json::Value> {
             json!({"event": "listed", "url": address.to_string(), "entries": entries})
         }
         Event::SlotBegan => json!({"event": "slot"}),
-        Event::SlotEnded { bytes } => json!({"event": "slot_ended", "bytes": bytes}),
+        Event::SlotEnded { bytes, chunk } => {
+            json!({"event": "slot_ended", "bytes": bytes, "chunk": chunk})
+        }
         Event::Idle { wait } => json!({"event": "idle", "wait_s": wait.map(|wait| wait.as_secs_f64())}),
         Event::Pausing { wait, fault } => {
             json!({"event": "pausing", "wait_s": wait.as_secs_f64(), "why": fault.to_string()})

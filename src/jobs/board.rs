@@ -249,8 +249,9 @@ impl Job {
                 self.slot_began = Some(Instant::now());
                 self.set_state(State::Run);
             }
-            Event::SlotEnded { bytes } => {
+            Event::SlotEnded { bytes, chunk } => {
                 self.report.last_slot_bytes = bytes;
+                self.report.chunk_bytes = chunk.or(self.report.chunk_bytes);
                 if let Some(began) = self.slot_began.take() {
                     self.report.slot_s += began.elapsed().as_secs_f64();
                 }
@@ -323,7 +324,7 @@ mod tests {
         let line = board.enter("mirror", "a\u{1b}[2Jb", "ftp://x/", "/data");
         line.on(Event::SlotBegan);
         tokio::time::advance(Duration::from_secs(2)).await;
-        line.on(Event::SlotEnded { bytes: 7 });
+        line.on(Event::SlotEnded { bytes: 7, chunk: None });
         line.on(Event::Waiting { expected: None });
         tokio::time::advance(Duration::from_secs(3)).await;
         let report = board.reports().pop().expect("one job");

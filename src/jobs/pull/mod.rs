@@ -321,7 +321,8 @@ async fn run<F: Feed>(common: &Common<'_, F>, workers: &mut [Worker], slots: &mu
         // From here on the token may go.
         drop(turn);
         common.work().feed.slot_changed(false);
-        common.watch.on(Event::SlotEnded { bytes });
+        let chunk = workers.iter().filter_map(Worker::chunk).max();
+        common.watch.on(Event::SlotEnded { bytes, chunk });
         match worst(ends) {
             TurnEnd::Drained => break,
             TurnEnd::Idle => {

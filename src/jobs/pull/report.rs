@@ -91,6 +91,8 @@ pub enum Event<'a> {
     SlotEnded {
         /// What it brought.
         bytes: u64,
+        /// What a slot is to bring, as last planned.
+        chunk: Option<u64>,
     },
     /// There is nothing to do.
     Idle {

@@ -380,6 +380,11 @@ impl Worker {
         }
     }
 
+    /// What a slot is to bring, as last planned.
+    pub(super) fn chunk(&self) -> Option<u64> {
+        self.planner.chunk()
+    }
+
     /// Closes all connections.
     pub(super) async fn close(&mut self) {
         self.sources.close().await;
