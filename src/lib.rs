@@ -22,13 +22,13 @@
 //! | [`proto::handoff`] | one passing of one token: Move, Ack, Commit, EarlyStop |
 //! | [`proto::directory`] | whom a member knows, and whom to forget |
 //! | [`proto::agent`] | what a member does with a token and without one: removal, regeneration, routing, custody |
-//! | [`proto::load`] | what a member's visits tell about the circle: return times and the load factor |
+//! | [`proto::load`] | what a member's visits tell about the circle: return times, the load factor, the verdict on overload |
 //! | [`node`] | composes them into one machine: datagrams, commands and time in; datagrams and events out |
 //! | [`sim`] | the same machines on virtual time: bare agents for the papers' figures, whole nodes over a faulty network |
 //! | [`driver`] | tokio: UDP, clock. The only place that owns a socket or reads a clock for the node |
 //! | [`fetch`] | pulling: HTTP and FTP, listings, limits, chunk planning, files that are never corrupt. Knows nothing of tokens |
-//! | [`jobs`] | what to pull next, and what to do with it |
-//! | [`peer`] | the running member: files, enrolment, control socket |
+//! | [`jobs`] | what to pull next, and what to do with it: get, subscribe, mirror, exec |
+//! | [`peer`] | the running member: files, enrolment, slots for jobs, control socket, status page, metrics |
 //! | `cli` | arguments, settings, progress, messages; one file per command. Part of the program, not of this library |
 //!
 //! # The contract of the machines

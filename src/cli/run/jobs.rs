@@ -66,6 +66,16 @@ enum Ready {
     Exec(Plan, Option<Schedule>),
 }
 
+impl Ready {
+    /// When it runs again.
+    fn schedule(&self) -> Option<&Schedule> {
+        match self {
+            Self::Mirror(.., schedule) | Self::Exec(_, schedule) => schedule.as_ref(),
+            Self::Subscribe(..) => None,
+        }
+    }
+}
+
 impl Jobs {
     /// Makes what runs what is wanted: ends jobs that are gone or changed, begins new ones. Nothing is changed if one of
     /// them makes no sense.
@@ -221,6 +231,8 @@ struct Work {
 enum Ended {
     /// As it should.
     Well,
+    /// Some of it failed, which the next run by its schedule may mend.
+    Partly(String),
     /// The job, or the member, is to end.
     Stopped,
     Badly(String),
@@ -236,9 +248,14 @@ impl Work {
             if self.is_stopped() {
                 break;
             }
+            let ended = match ended {
+                Ended::Partly(_) if ready.schedule().is_some() => Ended::Well,
+                Ended::Partly(why) => Ended::Badly(why),
+                ended => ended,
+            };
             match ended {
                 Ended::Stopped => break,
-                Ended::Well => {
+                Ended::Well | Ended::Partly(_) => {
                     again_after = AGAIN_AFTER;
                     self.line.set_state(State::Idle);
                     if !self.wait_for_schedule(&ready, started).await {
@@ -308,17 +325,14 @@ impl Work {
         }
         match &outcome.delete_error {
             Some(error) => Ended::Badly(chain(error)),
+            None if counts.failed > 0 => Ended::Partly(format!("{} files or folders failed", counts.failed)),
             None => Ended::Well,
         }
     }
 
     /// Whether it is to run again.
     async fn wait_for_schedule(&mut self, ready: &Ready, started: Timestamp) -> bool {
-        let schedule = match ready {
-            Ready::Mirror(.., schedule) | Ready::Exec(_, schedule) => schedule.as_ref(),
-            Ready::Subscribe(..) => None,
-        };
-        let Some(schedule) = schedule else { return false };
+        let Some(schedule) = ready.schedule() else { return false };
         self.or_stop(schedule.wait(started, Timestamp::now)).await.unwrap_or(false)
     }
 
