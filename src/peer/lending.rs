@@ -61,6 +61,9 @@ impl Paused {
     }
 }
 
+/// A patience that ends so much later than it should was slept through by this process itself.
+const LATE: Duration = Duration::from_millis(500);
+
 /// A way to ask for slots. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Lending {
@@ -168,6 +171,8 @@ struct Out {
     ended: oneshot::Receiver<u64>,
     /// The node has ordered the stop, then.
     stopping_since: Option<Time>,
+    /// This process slept through the time that the job had to let go.
+    has_slept: bool,
 }
 
 struct Lender {
@@ -204,9 +209,9 @@ impl Lender {
                 }
                 Some((id, wish)) = heard.recv() => self.on_wish(id, wish).await?,
                 Ok(()) = self.paused.changed() => self.on_pause().await?,
-                bytes = ended(&mut self.turn, &self.clock) => {
-                    self.carried += bytes;
-                    self.on_turn_ended().await?;
+                brought = ended(&mut self.turn, &self.clock) => {
+                    self.carried += brought.unwrap_or(0);
+                    self.on_turn_ended(brought.is_none()).await?;
                 }
                 event = events.recv() => match event {
                     Ok((at, Event::SlotBegan { token, session, until })) => {
@@ -330,16 +335,15 @@ impl Lender {
         if borrower.turns.try_send(turn).is_err() {
             return false;
         }
-        self.turn = Some(Out { borrower: borrower.id, order, until, ended, stopping_since: None });
+        self.turn =
+            Some(Out { borrower: borrower.id, order, until, ended, stopping_since: None, has_slept: false });
         true
     }
 
-    async fn on_turn_ended(&mut self) -> Result<(), DriverError> {
+    async fn on_turn_ended(&mut self, is_hung: bool) -> Result<(), DriverError> {
         let Some(turn) = self.turn.take() else { return Ok(()) };
         let now = (self.clock)();
-        if let Some(since) = turn.stopping_since
-            && now.since(since) >= PATIENCE
-        {
+        if is_hung {
             warn!("a job does not let go of its turn; it gets no more of them");
             self.borrowers.retain(|borrower| borrower.id != turn.borrower);
         }
@@ -387,16 +391,17 @@ impl Lender {
 }
 
 /// Ready when the turn that is out has ended, with what it brought, or is given up; never if none is.
-async fn ended(turn: &mut Option<Out>, clock: &Clock) -> u64 {
+async fn ended(turn: &mut Option<Out>, clock: &Clock) -> Option<u64> {
     let Some(out) = turn else { return std::future::pending().await };
-    let bytes = match out.stopping_since {
-        None => (&mut out.ended).await,
-        Some(since) => {
-            let left = PATIENCE.saturating_sub(clock().since(since));
-            timeout(left, &mut out.ended).await.unwrap_or(Ok(0))
-        }
-    };
-    bytes.unwrap_or(0)
+    let Some(since) = out.stopping_since else { return Some((&mut out.ended).await.unwrap_or(0)) };
+    let left = PATIENCE.saturating_sub(clock().since(since));
+    let mut brought = timeout(left, &mut out.ended).await;
+    // Who was frozen with us has had no time at all: it begins now, once.
+    if brought.is_err() && clock().since(since) > PATIENCE + LATE && !out.has_slept {
+        (out.has_slept, out.stopping_since) = (true, Some(clock()));
+        brought = timeout(PATIENCE, &mut out.ended).await;
+    }
+    brought.ok().map(|brought| brought.unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -551,7 +551,7 @@ mod tests {
         member.pass(member.now + PERIOD * 10, 0.8);
         assert_eq!(member.load.level(), Level::Starved);
         let verdict = member.load.verdict(member.now);
-        assert!(verdict.reason.starts_with("no slot for 10000s"), "{}", verdict.reason);
+        assert!(verdict.reason.starts_with("no slot for 2 h 46 min"), "{}", verdict.reason);
         member.slots(1, 0.8);
         assert_ne!(member.load.level(), Level::Starved);
     }
