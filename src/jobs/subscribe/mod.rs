@@ -10,7 +10,7 @@
 //! | [`stream`], `look` | the feed of a folder in which files appear |
 //! | [`growing`] | the feed of one file that grows |
 //! | [`named`] | the feed of files whose names are known |
-//! | [`item`] | what feeds tell the delivery |
+//! | [`mod@item`] | what feeds tell the delivery |
 //! | [`lag`] | how far behind the source |
 //! | `delivery` | what becomes of a file that is here, in order and at least once |
 //! | `out` | standard output, with a thread of its own |

@@ -446,7 +446,7 @@ impl Judge {
     }
 }
 
-/// How far twice the wait of a random member is from the load of 1, squared: E[A] = (1 + c²)/2 and E[A²] = (1 + 3c²)/3 of
+/// How far twice the wait of a random member is from the load of 1, squared: `E[A]` = (1 + c²)/2 and `E[A²]` = (1 + 3c²)/3 of
 /// intervals with a mean of 1 and a squared scatter of c².
 fn hearsay_variance(scatter: f64) -> f64 {
     let mean = f64::midpoint(1.0, scatter);
