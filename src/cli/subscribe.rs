@@ -8,10 +8,9 @@ use clap::ValueEnum;
 use serde::Deserialize;
 use serde_json::json;
 use stroll::base::units::{deserialize_duration, human_duration, human_size, parse_duration, parse_size};
-use stroll::fetch::address::UserInfo;
 use stroll::fetch::engine::PullError;
 use stroll::fetch::limit::Limiter;
-use stroll::fetch::{Address, Fault, Login, Logins, Secret, escape, timetable};
+use stroll::fetch::{Address, Fault, Logins, escape, timetable};
 use stroll::jobs::filter::{Filter, Rules};
 use stroll::jobs::hook::Hook;
 use stroll::jobs::pull::{Config, Event, Fate, Watch};
@@ -29,7 +28,7 @@ use super::exit::{Code, Failed, UsageError};
 use super::get::summary::code_of;
 use super::job::JobArgs;
 use super::logging;
-use super::transfer::Transfer;
+use super::transfer::{self, Transfer};
 
 /// Looks are at least so far apart: a listing is work for a source, and NCEP asks not to list at all.
 const POLL: Duration = Duration::from_secs(10);
@@ -331,11 +330,7 @@ pub(super) fn run(args: &Args, settings: Transfer) -> anyhow::Result<()> {
 /// Where a stream is, and who we are there.
 pub(super) fn login(url: &str, transfer: &Transfer) -> anyhow::Result<(Address, Logins)> {
     let mut logins = transfer.logins()?;
-    let (address, info) = Address::parse(url).map_err(|error| UsageError(error.to_string()))?;
-    if let Some(UserInfo { user, password }) = info {
-        let password = Secret::new(password.map(|secret| secret.to_string()).unwrap_or_default());
-        logins.give(address.clone(), Login { user, password });
-    }
+    let address = transfer::address(url, &mut logins)?;
     if let Some(login) = transfer.named_login()? {
         logins.give(address.clone(), login);
     }

@@ -7,8 +7,9 @@ use clap::{Args, ValueEnum};
 use directories::BaseDirs;
 use serde::Deserialize;
 use stroll::base::units::{deserialize_duration, parse_duration, parse_rate, parse_size};
+use stroll::fetch::address::UserInfo;
 use stroll::fetch::timetable::Timetable;
-use stroll::fetch::{FtpTls, Login, Logins, Options, Secret, tls};
+use stroll::fetch::{Address, FtpTls, Login, Logins, Options, Secret, tls};
 use stroll::jobs::Patience;
 
 use super::exit::UsageError;
@@ -222,6 +223,16 @@ impl Transfer {
             (None, Some(_)) => Err(UsageError("password: needs --user".into()).into()),
         }
     }
+}
+
+/// An address as the user wrote it. A login that stands in it is taken out and kept with the others.
+pub(super) fn address(text: &str, logins: &mut Logins) -> Result<Address, UsageError> {
+    let (address, info) = Address::parse(text).map_err(|error| UsageError(error.to_string()))?;
+    if let Some(UserInfo { user, password }) = info {
+        let password = Secret::new(password.map(|secret| secret.to_string()).unwrap_or_default());
+        logins.give(address.clone(), Login { user, password });
+    }
+    Ok(address)
 }
 
 #[cfg(test)]

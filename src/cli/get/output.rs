@@ -4,13 +4,13 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use stroll::fetch::address::UserInfo;
 use stroll::fetch::sink::Digest;
-use stroll::fetch::{Address, Login, Logins, Name, Secret};
+use stroll::fetch::{Address, Logins, Name};
 use stroll::jobs::pull::{To, Want};
 
 use crate::cli::exit::UsageError;
 use crate::cli::settings::read_text;
+use crate::cli::transfer;
 
 /// A longer list is nobody's.
 const LIST_LIMIT: u64 = 64 << 20;
@@ -53,11 +53,7 @@ pub(super) fn wants(
     let place = Place::new(output, addresses.len())?;
     let mut wants = Vec::with_capacity(addresses.len());
     for text in addresses {
-        let (address, info) = Address::parse(text).map_err(|error| UsageError(error.to_string()))?;
-        if let Some(UserInfo { user, password }) = info {
-            let password = Secret::new(password.map(|secret| secret.to_string()).unwrap_or_default());
-            logins.give(address.clone(), Login { user, password });
-        }
+        let address = transfer::address(text, logins)?;
         let to = place.of(&address)?;
         wants.push(Want { address, to, expected, ask_first: true });
     }

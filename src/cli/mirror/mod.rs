@@ -7,9 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use stroll::fetch::address::UserInfo;
 use stroll::fetch::limit::Limiter;
-use stroll::fetch::{Address, Login, Logins, Secret, timetable};
+use stroll::fetch::{Address, Logins, timetable};
 use stroll::jobs::mirror::{Compare, Spec, mirror};
 use stroll::jobs::pull::{Alike, Config};
 use stroll::jobs::schedule::Schedule;
@@ -21,7 +20,7 @@ use super::ending::{Stopped, watch_for_the_end};
 use super::exit::UsageError;
 use super::job::JobArgs;
 use super::logging;
-use super::transfer::Transfer;
+use super::transfer::{self, Transfer};
 pub(super) use options::Options;
 use summary::Summary;
 
@@ -99,18 +98,14 @@ pub(super) fn config_for(spec: &Spec, mut config: Config) -> Config {
 
 /// The address of a folder, with or without the slash at its end, and the login that stood in it.
 pub(super) fn folder_address(text: &str, logins: &mut Logins) -> Result<Address, UsageError> {
-    let wrong = |error: stroll::fetch::AddressError| UsageError(error.to_string());
-    let (mut address, info) = Address::parse(text).map_err(wrong)?;
-    if !address.is_folder() {
-        let mut url = address.url().clone();
-        url.set_path(&format!("{}/", url.path()));
-        address = Address::from_url(url).map_err(wrong)?.0;
+    let address = transfer::address(text, logins)?;
+    if address.is_folder() {
+        return Ok(address);
     }
-    if let Some(UserInfo { user, password }) = info {
-        let password = Secret::new(password.map(|secret| secret.to_string()).unwrap_or_default());
-        logins.give(address.clone(), Login { user, password });
-    }
-    Ok(address)
+    let mut url = address.url().clone();
+    url.set_path(&format!("{}/", url.path()));
+    let (folder, _) = Address::from_url(url).map_err(|error| UsageError(error.to_string()))?;
+    Ok(folder)
 }
 
 /// Once, or again and again until told to stop.
