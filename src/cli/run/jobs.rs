@@ -250,21 +250,23 @@ impl Work {
             }
             let ended = match ended {
                 Ended::Partly(_) if ready.schedule().is_some() => Ended::Well,
-                Ended::Partly(why) => Ended::Badly(why),
                 ended => ended,
             };
+            // The parts that fail tell the board why as they do; a whole run does not.
+            if let Ended::Badly(why) = &ended {
+                self.line.failed(why);
+            }
             match ended {
                 Ended::Stopped => break,
-                Ended::Well | Ended::Partly(_) => {
+                Ended::Well => {
                     again_after = AGAIN_AFTER;
                     self.line.set_state(State::Idle);
                     if !self.wait_for_schedule(&ready, started).await {
                         break;
                     }
                 }
-                Ended::Badly(why) => {
+                Ended::Partly(why) | Ended::Badly(why) => {
                     warn!(job = self.name, again_in = ?again_after, "{why}");
-                    self.line.failed(&why);
                     self.line.set_state(State::Rtry);
                     if self.or_stop(tokio::time::sleep(again_after)).await.is_none() {
                         break;
