@@ -4,9 +4,11 @@
 
 mod ids;
 mod rng;
+mod seats;
 mod time;
 pub mod units;
 
 pub use ids::{CircleId, Hearsay, MemberId, Nonce, SIGHTINGS, Session, Sighting, TokenId};
 pub use rng::Rng;
+pub use seats::{Ask, Seat, Ticket, TicketMessage, Waiter, Witnesses};
 pub use time::Time;

@@ -8,3 +8,4 @@ pub mod agent;
 pub mod directory;
 pub mod handoff;
 pub mod load;
+pub mod tickets;

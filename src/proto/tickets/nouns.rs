@@ -1,0 +1,130 @@
+//! What goes in and what comes out.
+
+use std::time::Duration;
+
+use crate::base::{MemberId, Seat, Ticket, TicketMessage, Time};
+
+/// The circle's constants, as far as tickets go by them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// n: how many tickets there are.
+    pub tickets: Ticket,
+    /// k: how many neighbours may fail at once.
+    pub faults: u8,
+    /// A holder may pull for so long while others wait.
+    pub turn: Duration,
+    /// T: how often a seat asks its witnesses.
+    pub round: Duration,
+    /// How long a witness's word counts, from the asking on.
+    pub lease: Duration,
+    /// ρ: how much faster or slower than true time a clock may go, in parts of a million.
+    pub drift_ppm: u32,
+    /// A pull that is told to end has ended within this.
+    pub stop_within: Duration,
+}
+
+impl Config {
+    /// What goes with so many tickets, faults and this turn.
+    pub fn new(tickets: Ticket, faults: u8, turn: Duration) -> Self {
+        Self {
+            tickets,
+            faults,
+            turn,
+            round: Duration::from_secs(1),
+            lease: Duration::from_secs(3),
+            drift_ppm: 1000,
+            stop_within: Duration::from_millis(500),
+        }
+    }
+
+    /// How many witnesses a seat has in a ring that is large enough.
+    pub(super) fn witnesses(&self) -> usize {
+        2 * usize::from(self.faults) + 1
+    }
+
+    /// After so long by our clock, what was granted before has ended by everybody's.
+    pub fn wait(&self) -> Duration {
+        self.lease.mul_f64(1.0 + 2.0 * f64::from(self.drift_ppm) / 1e6)
+    }
+}
+
+/// What happens to a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Time has passed. Harmless at any moment.
+    Wake,
+    /// Be the first of the ring: nobody else ever was, or will be. Ignored by who is in the ring.
+    Found,
+    /// Whether there is something to pull.
+    Work(bool),
+    /// Go for good: give the ticket back and ask for none. Event [`Event::Left`] follows.
+    Leave,
+    /// The pull has ended: no byte is read any more. Also said by jobs that have enough before they are told to stop.
+    SlotStopped,
+    /// These members may know about tickets: the first coordinator of the charter, or anybody.
+    Known(Vec<MemberId>),
+    /// A message that has passed gate and signature.
+    Received {
+        /// Who signed it.
+        from: MemberId,
+        /// What it says.
+        message: TicketMessage,
+    },
+    /// Whatever there was is over: the authority has founded another ring, or we are banned.
+    Reset,
+}
+
+/// What a member wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send a message.
+    Send {
+        /// To whom.
+        to: MemberId,
+        /// What.
+        message: TicketMessage,
+    },
+    /// Nobody is known who could give a ticket: say [`Input::Known`] with some members, if there are any.
+    AskWhom,
+    /// Something happened.
+    Event(Event),
+}
+
+/// What happened: for the node, the log, the checkers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The ticket may be used from now on.
+    Took {
+        /// Ours.
+        seat: Seat,
+    },
+    /// The jobs may pull.
+    SlotBegan {
+        /// By which seat.
+        seat: Seat,
+        /// Grows with every slot.
+        number: u64,
+        /// Until when at most; [`Event::StopSlot`] may come earlier.
+        until: Time,
+    },
+    /// The jobs must end their pull now, and [`Input::SlotStopped`] tells that they have.
+    StopSlot,
+    /// Too few witnesses vouch for us: the ticket is not used until they do again.
+    Unsure,
+    /// They do again.
+    Sure,
+    /// The ticket is no longer ours.
+    Lost {
+        /// Ours that was.
+        seat: Seat,
+        /// Whether we gave it back.
+        is_given_back: bool,
+    },
+    /// Those after us have lost theirs, and we have taken the range over.
+    Excluded {
+        /// Who.
+        seats: Vec<Seat>,
+    },
+    /// We have no ticket, and will not ask for one.
+    Left,
+}
