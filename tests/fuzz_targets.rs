@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use stroll::base::{Seat, TicketMessage};
 use stroll::trust::{Authority, GateKey, Grant, Invitation, PrivateKey, Request, Suite, sign_address};
 use stroll::wire::records::{Entry, RuleSet, Signed};
 use stroll::wire::{Body, Datagram, Header, Kind, member_id, pad_to};
@@ -52,6 +53,7 @@ fn datagrams() -> Vec<Vec<u8>> {
         Body::Charter(charter(&authority())),
         Body::Bans(authority().sign_bans(2, vec![1, 5, 9]).expect("the sample is good")),
         Body::Enrol { key: key().public(), invitation: [1; 8], mac: [2; 16] },
+        Body::Ticket { epoch: 1, message: grant() },
         Body::Move,
     ];
     let mut all = Vec::new();
@@ -65,6 +67,12 @@ fn datagrams() -> Vec<Vec<u8>> {
     }
     assert!(all.len() >= 8, "samples that cannot be written: {}", all.len());
     all
+}
+
+fn grant() -> TicketMessage {
+    let seat = |ticket| Seat { ticket, member: ME, incarnation: 1 };
+    let (followers, witnesses) = (vec![seat(2), seat(3)], vec![seat(4)]);
+    TicketMessage::Grant { by: seat(0), seat: seat(1), followers, witnesses }
 }
 
 fn invitations() -> Vec<Vec<u8>> {

@@ -102,7 +102,7 @@ impl Node {
             }
             // Who is a member already has no need to become one.
             Kind::Enrol => return self.directory.get(header.sender).is_none(),
-            Kind::Enrolled => return false,
+            Kind::Enrolled | Kind::Ticket => return false,
             Kind::Leave | Kind::Charter | Kind::Bans => return true,
         };
         let (from, token, session) = (header.sender, header.token, header.session);

@@ -99,7 +99,7 @@ impl Node {
             Body::Renew => self.on_renew(self.question, now),
             Body::Renewed { certificate } => self.take_certificate(certificate, now),
             // An answer to somebody who was not a member when it asked: nothing that a node asks for.
-            Body::Enrolled { .. } => {}
+            Body::Enrolled { .. } | Body::Ticket { .. } => {}
         }
     }
 

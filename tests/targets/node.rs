@@ -169,7 +169,7 @@ impl World {
         let fuzzed = source.take(56);
         bytes[56..56 + fuzzed.len()].copy_from_slice(fuzzed);
         bytes[..5].copy_from_slice(b"strl\x01");
-        bytes[5] = 1 + source.byte() % 16;
+        bytes[5] = 1 + source.byte() % 18;
         bytes[7] = source.byte() % 4;
         let receiver = if source.below(4) == 0 { ANYONE } else { self.nodes[number].id() };
         bytes[8..24].copy_from_slice(self.authority.circle().as_bytes());
