@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::member_id;
 use super::records::{
-    AddressRecord, BANS_LIMIT, Bans, Certificate, Charter, Entry, NAME_LIMIT, PublicKey, RuleSet,
+    AddressRecord, BANS_LIMIT, Bans, Certificate, Charter, Entry, Mode, NAME_LIMIT, PublicKey, Ring, RuleSet,
     SOURCE_LIMIT, Signature,
 };
 use super::{
@@ -88,6 +88,7 @@ pub(super) fn longest_charter() -> Charter {
         rules: RuleSet::Guarded,
         scouts: 2,
         retention: Duration::from_secs(u32::MAX.into()),
+        mode: Mode::Tickets(Ring { tickets: 5, faults: 2, first: MemberId::from_bytes([3; 16]), epoch: 1 }),
         signature: [2; 64],
     }
 }
@@ -278,11 +279,22 @@ pub(super) fn any_entry() -> impl Strategy<Value = Entry> {
     (any_address_record(), any_certificate()).prop_map(|(record, certificate)| Entry { record, certificate })
 }
 
+fn any_mode() -> impl Strategy<Value = Mode> {
+    let ring = (any::<(u16, u8, u32)>(), any_member()).prop_map(|((tickets, faults, epoch), first)| Ring {
+        tickets,
+        faults,
+        first,
+        epoch,
+    });
+    prop_oneof![Just(Mode::Token), ring.prop_map(Mode::Tickets)]
+}
+
 pub(super) fn any_charter() -> impl Strategy<Value = Charter> {
     let rules = prop_oneof![Just(RuleSet::Early), Just(RuleSet::Classic), Just(RuleSet::Guarded)];
     let numbers = any::<(u32, u64, u32, u32, u32, u64, u8, u32)>();
-    (any_circle(), any_text(NAME_LIMIT), any_text(SOURCE_LIMIT), numbers, rules, any_bytes()).prop_map(
-        |(circle, name, source, numbers, rules, signature)| {
+    let modes = (rules, any_mode());
+    (any_circle(), any_text(NAME_LIMIT), any_text(SOURCE_LIMIT), numbers, modes, any_bytes()).prop_map(
+        |(circle, name, source, numbers, (rules, mode), signature)| {
             let (version, issued_s, slot, skip, capacity, bandwidth, scouts, retention) = numbers;
             Charter {
                 circle,
@@ -297,6 +309,7 @@ pub(super) fn any_charter() -> impl Strategy<Value = Charter> {
                 rules,
                 scouts,
                 retention: Duration::from_secs(retention.into()),
+                mode,
                 signature,
             }
         },

@@ -16,7 +16,7 @@ use stroll::base::{MemberId, Session, Time, TokenId};
 use stroll::node::{Command, Config, Event, Identity, Input, Node, Output, Status, first_sequence};
 use stroll::proto::{agent, directory, handoff};
 use stroll::trust::{Authority, GateKey, PrivateKey, Roll, Suite};
-use stroll::wire::records::{Bans, Certificate, Charter, Entry, RuleSet};
+use stroll::wire::records::{Bans, Certificate, Charter, Entry, Mode, RuleSet};
 use stroll::wire::{Header, Kind};
 
 use datagrams::{GATE, open};
@@ -148,6 +148,7 @@ impl Circle {
             rules,
             scouts: 8,
             retention: Duration::ZERO,
+            mode: Mode::Token,
             signature: [0; 64],
         });
         Self {

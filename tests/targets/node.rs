@@ -7,7 +7,7 @@ use stroll::base::{MemberId, Time};
 use stroll::node::{Command, Config, Event, Identity, Input, Node, Output};
 use stroll::proto::directory;
 use stroll::trust::{Authority, GateKey, PrivateKey, Roll, Suite};
-use stroll::wire::records::{Charter, RuleSet};
+use stroll::wire::records::{Charter, Mode, RuleSet};
 use stroll::wire::{ANYONE, DATAGRAM_LIMIT, DATAGRAM_MIN, Envelope};
 
 use super::sealed::{GATE, gate};
@@ -59,6 +59,7 @@ pub(crate) fn charter(authority: &Authority) -> Charter {
         rules: RuleSet::Guarded,
         scouts: 2,
         retention: Duration::ZERO,
+        mode: Mode::Token,
         signature: [0; 64],
     })
 }
