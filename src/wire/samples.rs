@@ -138,7 +138,7 @@ pub(super) fn ticket_messages() -> [TicketMessage; 16] {
             followers: witnesses.clone(),
             witnesses: witnesses.clone(),
         },
-        TicketMessage::Update { witnesses },
+        TicketMessage::Update { to: seat(3), witnesses },
         TicketMessage::Lock { seat: seat(1), attempt, to: seat(2) },
         TicketMessage::Locked { attempt },
         TicketMessage::Unlock { attempt },
@@ -432,7 +432,7 @@ pub(super) fn any_ticket_message() -> impl Strategy<Value = TicketMessage> {
         2 => any_ask().prop_map(TicketMessage::Ask),
         1 => any_vouch(),
         1 => any_grant(),
-        1 => any_seats().prop_map(|witnesses| TicketMessage::Update { witnesses }),
+        1 => (any_seat(), any_seats()).prop_map(|(to, witnesses)| TicketMessage::Update { to, witnesses }),
         1 => vec(any_member(), 0..=COORDINATORS_LIMIT)
             .prop_map(|coordinators| TicketMessage::Wait { coordinators }),
         1 => (any::<u64>(), any_millis())

@@ -9,7 +9,7 @@
 //! | 5 | Join | incarnation 8, waited ms 8 |
 //! | 6 | Wait | count 1, then each coordinator 16 |
 //! | 7 | Grant | by seat, seat, followers, witnesses |
-//! | 8 | Update | witnesses |
+//! | 8 | Update | to seat, witnesses |
 //! | 9 | Lock | seat, attempt 8, to seat |
 //! | 10–13 | Locked, Unlock, Confirm, Confirmed | attempt 8 |
 //! | 14 | Release | seat, next seat, number 8 |
@@ -64,7 +64,10 @@ pub(super) fn write(message: &TicketMessage, out: &mut Writer) {
             out.list(followers, write_seat);
             out.list(witnesses, write_seat);
         }
-        TicketMessage::Update { witnesses } => out.u8(8).list(witnesses, write_seat),
+        TicketMessage::Update { to, witnesses } => {
+            write_seat(to, out.u8(8));
+            out.list(witnesses, write_seat);
+        }
         TicketMessage::Lock { seat, attempt, to } => {
             write_seat(seat, out.u8(9));
             write_seat(to, out.u64(*attempt));
@@ -97,7 +100,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<TicketMessage, Malformed> {
             followers: read_seats(input)?,
             witnesses: read_seats(input)?,
         },
-        8 => TicketMessage::Update { witnesses: read_seats(input)? },
+        8 => TicketMessage::Update { to: read_seat(input)?, witnesses: read_seats(input)? },
         9 => TicketMessage::Lock { seat: read_seat(input)?, attempt: input.u64()?, to: read_seat(input)? },
         10 => TicketMessage::Locked { attempt: input.u64()? },
         11 => TicketMessage::Unlock { attempt: input.u64()? },
@@ -259,9 +262,9 @@ mod tests {
     #[test]
     fn every_message_has_the_bytes_that_it_always_had() {
         let lengths = samples::ticket_messages().map(|message| written(&message).len());
-        assert_eq!(lengths, [669, 147, 9, 27, 17, 66, 523, 236, 61, 9, 9, 9, 9, 61, 9, 9]);
+        assert_eq!(lengths, [669, 147, 9, 27, 17, 66, 523, 262, 61, 9, 9, 9, 9, 61, 9, 9]);
         let all = samples::ticket_messages().map(|message| written(&message)).concat();
-        assert_eq!(&blake3::hash(&all).to_hex()[..16], "148da99418c89d31");
+        assert_eq!(&blake3::hash(&all).to_hex()[..16], "57c04757f5a22159");
     }
 
     #[test]
@@ -287,7 +290,7 @@ mod tests {
         let (by, seat) = (seat(1), seat(2));
         let messages = |seats_count: usize, few: usize| {
             [
-                TicketMessage::Update { witnesses: seats(seats_count) },
+                TicketMessage::Update { to: seat, witnesses: seats(seats_count) },
                 TicketMessage::Grant { by, seat, followers: seats(seats_count), witnesses: Vec::new() },
                 TicketMessage::Grant { by, seat, followers: Vec::new(), witnesses: seats(seats_count) },
                 TicketMessage::Ask(Ask { adopted: witnesses(seats_count), ..longest_ask() }),
