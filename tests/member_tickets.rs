@@ -46,9 +46,6 @@ fn three_members_share_two_tickets_and_the_ring_is_begun_once() {
         "who was first joins like everybody else"
     );
     stop(&mut labs[1]);
-    assert!(
-        labs[1].log_text().contains("gave the ticket back") || labs[1].log_text().contains("has a ticket")
-    );
     for lab in [&labs[0], &labs[2]] {
         is_served_again(lab);
     }
