@@ -128,14 +128,14 @@ fn there_is_no_token_whatever_happens() {
     assert!(circle.log.iter().all(|packet| !packet.kind().has_token()), "nobody speaks of one");
     // And whoever speaks of one is not heard.
     let rejected = circle.rejected(0, "irrelevant");
-    for body in [Body::EarlyStop, Body::Check, Body::Holding, Body::Release, Body::Passed] {
+    for body in [Body::Move, Body::EarlyStop, Body::Check, Body::Holding, Body::Release, Body::Passed] {
         let mut header = Header::bare(body.kind(), circle.authority.circle(), circle.id(1), circle.id(0));
         header.token = TokenId { created_ms: 1, generator: circle.id(1), random: 1 };
         let datagram = Datagram { header, body, certificate: None, padding: 0 };
         let bytes = datagram.encode(&GATE, |bytes| circle.key(1).sign(bytes)).unwrap();
         assert!(circle.inject(0, &bytes, circle.address(1)).is_empty());
     }
-    assert_eq!(circle.rejected(0, "irrelevant"), rejected + 5);
+    assert_eq!(circle.rejected(0, "irrelevant"), rejected + 6);
 }
 
 #[test]
@@ -208,6 +208,22 @@ fn members_who_know_only_the_first_get_to_know_each_other_and_are_served() {
                 .iter()
                 .all(|other| other.heard_ago.is_some_and(|ago| ago < secs(180)))
         );
+    }
+}
+
+#[test]
+fn members_without_anything_to_pull_stay_in_touch() {
+    let mut circle = Circle::of_ticket_strangers(5, 2);
+    let address = circle.address(0);
+    for member in 0..5 {
+        circle.command(member, Command::Work(false));
+        circle.command(member, Command::Greet { address });
+    }
+    drive(&mut circle, secs(300));
+    for member in 0..5 {
+        let others = circle.status(member).members;
+        assert_eq!(others.len(), 4, "whom member {member} knows");
+        assert!(others.iter().all(|other| other.heard_ago.is_some_and(|ago| ago < secs(100))));
     }
 }
 
