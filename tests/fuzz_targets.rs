@@ -214,7 +214,7 @@ fn a_network_that_does_what_it_likes_never_doubles_a_token() {
 
 #[test]
 fn a_node_survives_members_that_lie() {
-    holds(targets::node::run, vec![(0..=255).collect(), vec![7; 500]], 200);
+    holds(targets::node::run, vec![(0..=255).collect(), (1..=255).collect(), vec![7; 500]], 200);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use stroll::base::{MemberId, Time};
 use stroll::node::{Command, Config, Event, Identity, Input, Node, Output};
 use stroll::proto::directory;
 use stroll::trust::{Authority, GateKey, PrivateKey, Roll, Suite};
-use stroll::wire::records::{Charter, Mode, RuleSet};
+use stroll::wire::records::{Charter, Mode, Ring, RuleSet};
 use stroll::wire::{ANYONE, DATAGRAM_LIMIT, DATAGRAM_MIN, Envelope};
 
 use super::sealed::{GATE, gate};
@@ -22,6 +22,7 @@ const STEPS: usize = 500;
 const OUTPUTS_LIMIT: usize = 1_000;
 
 struct World {
+    mode: Mode,
     authority: Authority,
     nodes: Vec<Node>,
     liar: PrivateKey,
@@ -35,7 +36,8 @@ struct World {
 
 pub(crate) fn run(data: &[u8]) {
     let mut source = Source::new(data);
-    let mut world = World::new();
+    let has_tickets = source.byte() % 2 == 1;
+    let mut world = World::new(has_tickets);
     for _ in 0..STEPS {
         if source.is_empty() {
             break;
@@ -73,9 +75,11 @@ fn key(number: usize) -> PrivateKey {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(has_tickets: bool) -> Self {
         let authority = Authority::new(PrivateKey::from_seed(Suite::Simulated, [9; 32]));
+        let ring = Ring { tickets: 3, faults: 1, first: key(0).member_id(), epoch: 1 };
         let mut world = Self {
+            mode: if has_tickets { Mode::Tickets(ring) } else { Mode::Token },
             nodes: Vec::new(),
             liar: key(NODES),
             sent: Vec::new(),
@@ -96,7 +100,12 @@ impl World {
             world.command(number, Command::Work(true));
         }
         world.command(0, Command::Found);
+        world.command(0, Command::FoundRing { epoch: 1 });
         world
+    }
+
+    fn charter(&self) -> Charter {
+        Charter { mode: self.mode, ..charter(&self.authority) }
     }
 
     fn node(&self, number: usize) -> Node {
@@ -105,7 +114,8 @@ impl World {
         let certificate = authority
             .issue(number as u64 + 1, key.public(), "lab", WALL_START_S - 86_400, until_s)
             .expect("the name is short");
-        let roll = Roll::new(Suite::Simulated, authority.public(), charter(authority), None)
+        let charter = self.charter();
+        let roll = Roll::new(Suite::Simulated, authority.public(), authority.sign_charter(charter), None)
             .expect("the charter is good");
         let identity = Identity { key, certificate, roll, gate: GateKey::from_bytes(GATE) };
         let config = Config {
@@ -210,6 +220,7 @@ impl World {
         let span = Duration::from_millis(source.number() >> source.below(64));
         let command = match source.below(16) {
             0 | 1 => Command::Work(source.below(2) == 0),
+            2 if source.below(2) == 0 => Command::FoundRing { epoch: u32::from(source.byte() % 4) },
             2 => Command::Found,
             3 => Command::Greet { address: address(source.below(8)) },
             4 => Command::Probe,
@@ -220,8 +231,11 @@ impl World {
             9 => Command::Stalled,
             10 => Command::WallClock { offset_ms: source.number().cast_signed() >> source.below(64) },
             11 => {
-                let mut next = charter(&self.authority);
+                let mut next = self.charter();
                 next.version = u32::from(source.byte());
+                if let Mode::Tickets(ring) = &mut next.mode {
+                    ring.epoch = u32::from(source.byte() % 4);
+                }
                 next.slot = span;
                 next.skip = Duration::from_millis(source.number() >> source.below(64));
                 next.capacity = u32::try_from(source.number() >> 32).unwrap_or(0) >> source.below(32);
