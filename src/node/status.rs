@@ -32,10 +32,14 @@ impl Counters {
         *self.rejected.entry(rejection.name()).or_default() += 1;
     }
 
+    pub(super) fn slot_began(&mut self) {
+        self.slots += 1;
+    }
+
     pub(super) fn note(&mut self, event: agent::Event) {
         match event {
             agent::Event::Visited { .. } => self.visits += 1,
-            agent::Event::SlotBegan { .. } => self.slots += 1,
+            agent::Event::SlotBegan { .. } => self.slot_began(),
             agent::Event::Generated { because, .. } if because != agent::Origin::Founded => {
                 self.regenerated += 1;
             }

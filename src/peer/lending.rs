@@ -214,8 +214,8 @@ impl Lender {
                     self.on_turn_ended(brought.is_none()).await?;
                 }
                 event = events.recv() => match event {
-                    Ok((at, Event::SlotBegan { token, session, until })) => {
-                        info!(%token, %session, for_s = until.since(at).as_secs_f64(), "slot began");
+                    Ok((at, Event::SlotBegan { right, session, until })) => {
+                        info!(%right, %session, for_s = until.since(at).as_secs_f64(), "slot began");
                         self.on_slot_began(until).await?;
                     }
                     Ok((_, Event::Expecting { .. })) => self.on_expecting(),

@@ -2,6 +2,7 @@
 //! control socket.
 
 mod borrowing;
+mod certificates;
 mod control;
 mod enrol;
 mod history;
@@ -12,6 +13,7 @@ mod notices;
 mod page;
 mod place;
 mod report;
+mod ring;
 
 pub use control::{Client, ControlError};
 pub use enrol::{EnrolError, Enrolled, enrol};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::base::{MemberId, Rng, Time};
-use crate::node::{Command, Config, Event, Identity, Input, Node, Output};
+use crate::node::{Command, Config, Event, Identity, Input, Node, Output, Right};
 use crate::proto::{agent, directory, handoff};
 use crate::sim::queue::{Mail, Timers};
 use crate::trust::{Authority, GateKey, PrivateKey, Roll};
@@ -318,7 +318,7 @@ impl Whole {
     fn on_event(&mut self, member: usize, event: Event) {
         let now = self.now;
         match event {
-            Event::SlotBegan { token, .. } => {
+            Event::SlotBegan { right: Right::Token(token), .. } => {
                 self.outcome.slots += 1;
                 self.checks.pull_began(member, token, now);
                 if now >= self.peace_at
