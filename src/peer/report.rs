@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::jobs::JobReport;
 use crate::node::{MemberStatus, Status};
-use crate::proto::load::Summary;
+use crate::proto::load::{Level, Summary};
 use crate::trust::expiry_warning;
 
 use super::member::wall_s;
@@ -115,6 +115,13 @@ pub struct MemberReport {
     pub expires_s: u64,
     /// In how many days that is.
     pub expires_in_days: Option<u64>,
+}
+
+impl VerdictReport {
+    /// Whether it is worse than full: who gets no slot at all is no better off than who waits for long.
+    pub fn is_overloaded(&self) -> bool {
+        [Level::Overloaded, Level::Starved].iter().any(|level| level.name() == self.level)
+    }
 }
 
 impl StatusReport {
