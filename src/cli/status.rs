@@ -87,13 +87,14 @@ fn check(status: Result<StatusReport, ControlError>, args: &Args) -> anyhow::Res
     if !ailing.is_empty() {
         return Err(Passed { code: LAGS, message: ailing.join(", ") }.into());
     }
-    println!("ok: {} jobs, {} [{}]", status.jobs.len(), status.verdict.level, status.state);
+    let (count, verdict) = (status.jobs.len(), &status.verdict);
+    let noun = if count == 1 { "job" } else { "jobs" };
+    println!("ok: {count} {noun}, {} [{}]", verdict.level, status.state);
     judge(&status, args)
 }
 
 fn judge(status: &StatusReport, args: &Args) -> anyhow::Result<()> {
-    let is_overloaded = matches!(status.verdict.level.as_str(), "overloaded" | "starved");
-    if args.fail_on_overload && is_overloaded {
+    if args.fail_on_overload && status.verdict.is_overloaded() {
         let message = format!("{}: {}", status.verdict.level, status.verdict.reason);
         return Err(Failed { code: Code::Overloaded, message }.into());
     }

@@ -248,10 +248,6 @@ impl Work {
             if self.is_stopped() {
                 break;
             }
-            let ended = match ended {
-                Ended::Partly(_) if ready.schedule().is_some() => Ended::Well,
-                ended => ended,
-            };
             // The parts that fail tell the board why as they do; a whole run does not.
             if let Ended::Badly(why) = &ended {
                 self.line.failed(why);
@@ -260,8 +256,14 @@ impl Work {
                 Ended::Stopped => break,
                 Ended::Well => {
                     again_after = AGAIN_AFTER;
-                    self.line.set_state(State::Idle);
-                    if !self.wait_for_schedule(&ready, started).await {
+                    if !self.wait_for_schedule(State::Idle, &ready, started).await {
+                        break;
+                    }
+                }
+                // Its schedule is soon enough for what failed; until then everybody sees that something did.
+                Ended::Partly(_) if ready.schedule().is_some() => {
+                    again_after = AGAIN_AFTER;
+                    if !self.wait_for_schedule(State::Rtry, &ready, started).await {
                         break;
                     }
                 }
@@ -333,7 +335,8 @@ impl Work {
     }
 
     /// Whether it is to run again.
-    async fn wait_for_schedule(&mut self, ready: &Ready, started: Timestamp) -> bool {
+    async fn wait_for_schedule(&mut self, state: State, ready: &Ready, started: Timestamp) -> bool {
+        self.line.set_state(state);
         let Some(schedule) = ready.schedule() else { return false };
         self.or_stop(schedule.wait(started, Timestamp::now)).await.unwrap_or(false)
     }
