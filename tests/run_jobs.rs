@@ -401,3 +401,53 @@ fn an_overloaded_circle_is_told_to_a_command_and_a_webhook_and_ends_who_asked_fo
     assert_eq!(code, Some(15), "{}", labs[1].log_text());
     assert!(labs[1].log_text().contains("the circle is overloaded"), "{}", labs[1].log_text());
 }
+
+/// A job that is too slow for its source: the stream's data will be gone before it was pulled.
+#[test]
+fn data_that_the_source_is_about_to_flush_is_told_to_the_log_a_command_a_webhook_and_the_metrics() {
+    let web = Web::start(Kind::Nginx);
+    let frame = noise(44, 20_000_000);
+    // Its index is JSON, so that the age of the file is known when it is first seen.
+    web.put("json/frame", &frame, 200);
+    let constants = [SLOTS, &["--retention", "5m"]].concat();
+    let mut operator = Operator::new(&web.http("").to_string(), &constants);
+    let ((webhook, posts), notes) = (webhook(), operator.path("notes"));
+    let (url, to, webhook) = (web.http("json/"), operator.quoted("stream"), format!("{webhook:?}"));
+    let hook = format!("echo $STROLL_EVENT $STROLL_LEVEL $STROLL_JOB: $STROLL_REASON >> {}", notes.display());
+    operator.set(&format!(
+        "[transfer]\nbwlimit = \"50k\"\n[run]\npage = \"127.0.0.1:0\"\non_overload = {hook:?}\nwebhook = {webhook}\n\
+         [[subscribe]]\nname = \"frames\"\nurl = \"{url}\"\nto = {to}\nsince = \"all\"\npoll = \"1s\"\nsettle = \"1s\"\n"
+    ));
+    operator.run(&[]);
+    // In words, and the same everywhere. Other notices are about the load.
+    let is_told = |line: &str| line.contains("s behind a source that keeps 5m");
+    let noted = || fs::read_to_string(&notes).unwrap_or_default();
+    operator.wait_until("ran the command", |_| {
+        noted().lines().any(|line| line.starts_with("retention lag frames: ") && is_told(line))
+    });
+    let mut posts = posts.iter().map(|post| serde_json::from_str::<Value>(&post).unwrap());
+    let post = posts.find(|post| post["event"] == "retention").unwrap();
+    assert_eq!((&post["circle"], &post["job"]), (&Value::from("virgo"), &Value::from("frames")));
+    assert!(is_told(post["reason"].as_str().unwrap()), "{post}");
+    let log = operator.log();
+    assert!(
+        log.lines().any(|line| line.contains("WARN") && line.contains("frames") && is_told(line)),
+        "{log}"
+    );
+    assert_eq!(operator.metric("stroll_retention_seconds"), Some(300.0));
+    let lag_s = operator.metric("stroll_lag_seconds{job=\"frames\"}").unwrap();
+    assert!(lag_s >= 150.0, "{lag_s}");
+    let check = operator.lab.output(&["status", "--check"]);
+    let said = String::from_utf8(check.stderr).unwrap();
+    assert_eq!(check.status.code(), Some(1), "{said}");
+    assert!(said.contains("frames ["), "{said}");
+
+    // It catches up: the lag is gone, and what was told is not told again.
+    operator.lab.succeeds(&["bwlimit", "off"]);
+    operator.wait_until("caught up", |operator| {
+        operator.metric("stroll_lag_seconds{job=\"frames\"}") == Some(0.0)
+    });
+    assert_eq!(fs::read(operator.path("stream/frame")).unwrap(), frame);
+    assert!(operator.lab.output(&["status", "--check"]).status.success());
+    assert_eq!(noted().matches("retention").count(), 1, "{}", noted());
+}

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::Duration;
 
-use stroll::base::units::{human_duration, human_size};
+use stroll::base::units::{format_duration, human_duration, human_size};
 use stroll::jobs::{JobReport, State};
 use stroll::peer::{Client, ControlError, MemberReport, SpanReport, StatusReport, VerdictReport};
 use tokio::signal::unix::{SignalKind, signal};
@@ -143,6 +143,10 @@ fn render(status: &StatusReport) -> String {
     let _ = writeln!(text, "{level} for {since_s:.0} s: {reason}");
     if let Some(advice) = &status.advice {
         let _ = writeln!(text, "{advice}");
+    }
+    if let Some(kept_s) = status.retention_s {
+        let _ =
+            writeln!(text, "the source keeps its data for {}", format_duration(Duration::from_secs(kept_s)));
     }
     let count = |name: &str| status.counters.get(name).copied().unwrap_or(0);
     let _ = writeln!(

@@ -21,6 +21,7 @@ use crate::driver::Handle;
 use crate::fetch::timetable::Timetable;
 use crate::jobs::{Board, JobReport, Slots, State};
 use crate::node::{Command, Status};
+use crate::proto::load::retention::TOLD_FROM;
 
 use super::borrowing;
 use super::lending::Lending;
@@ -100,11 +101,14 @@ impl Served {
         StatusCode::OK
     }
 
-    /// What the jobs do; who is paused hangs, and who is further behind than the circle explains lags.
+    /// What the jobs do; who is paused hangs, and who is further behind than the circle explains, or than the source's
+    /// data lasts, lags.
     fn jobs(&self, status: &Status) -> Vec<JobReport> {
         let paused = self.lending.paused();
         let usual = status.access_intervals.map_or(Duration::ZERO, |intervals| intervals.p99);
-        let bound = (usual * LAG_INTERVALS).max(LEAST_LAG).as_secs_f64();
+        let last_moment = Some(status.retention.mul_f64(TOLD_FROM)).filter(|span| !span.is_zero());
+        let bound = (usual * LAG_INTERVALS).max(LEAST_LAG).min(last_moment.unwrap_or(Duration::MAX));
+        let bound = bound.as_secs_f64();
         let mut jobs = self.board.reports();
         for job in &mut jobs {
             if paused.is(&job.name) {

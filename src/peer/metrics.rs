@@ -93,6 +93,11 @@ impl Scrape {
         let suspected = status.members.iter().filter(|member| member.suspected).count();
         let members = [("known", status.members.len() - suspected), ("suspected", suspected)];
         out.gauges("stroll_members", "Other members, by state", "state", members)?;
+        out.gauge(
+            "stroll_retention_seconds",
+            "How long the source keeps what it has, if the charter says so",
+            status.retention_s.map(|kept_s| kept_s as f64),
+        )?;
         out.gauge("stroll_load_factor", "Mean access interval over the nominal period", status.load_factor)?;
         out.gauge(
             "stroll_overloaded",

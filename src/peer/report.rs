@@ -41,6 +41,9 @@ pub struct StatusReport {
     pub charter_version: u32,
     /// The bans in force.
     pub bans_version: u32,
+    /// How long the source keeps what it has, if the charter says so.
+    #[serde(default)]
+    pub retention_s: Option<u64>,
     /// Time between visits of the token.
     pub return_time_s: Option<SpanReport>,
     /// Time between slots.
@@ -163,6 +166,7 @@ impl StatusReport {
             cooling_s: status.cooling_for.as_secs_f64(),
             charter_version: status.charter_version,
             bans_version: status.bans_version,
+            retention_s: Some(status.retention.as_secs()).filter(|kept_s| *kept_s > 0),
             return_time_s: status.return_times.map(SpanReport::from),
             access_interval_s: status.access_intervals.map(SpanReport::from),
             load_factor: status.load_factor,
