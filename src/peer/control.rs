@@ -3,7 +3,6 @@
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Query, State as Of};
@@ -13,7 +12,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -24,6 +23,7 @@ use crate::node::{Command, Status};
 use crate::proto::load::retention::TOLD_FROM;
 
 use super::borrowing;
+use super::dials::Dials;
 use super::lending::Lending;
 use super::report::StatusReport;
 
@@ -77,7 +77,7 @@ pub(super) struct Served {
     reload: mpsc::Sender<()>,
     board: Board,
     lending: Lending,
-    limit: Arc<watch::Sender<Timetable>>,
+    dials: Dials,
 }
 
 impl Served {
@@ -85,11 +85,10 @@ impl Served {
         handle: Handle,
         (circle, name): (String, String),
         reload: mpsc::Sender<()>,
-        board: Board,
-        lending: Lending,
-        limit: Arc<watch::Sender<Timetable>>,
+        (board, lending): (Board, Lending),
+        dials: Dials,
     ) -> Self {
-        Self { handle, circle, name, reload, board, lending, limit }
+        Self { handle, circle, name, reload, board, lending, dials }
     }
 
     fn on_known_job(&self, which: &Which, order: impl Fn(&Lending, Option<&str>)) -> StatusCode {
@@ -196,7 +195,7 @@ struct NewLimit {
 async fn limit(Of(served): Of<Served>, Query(new): Query<NewLimit>) -> StatusCode {
     match Timetable::parse(&new.to) {
         Ok(timetable) => {
-            served.limit.send_replace(timetable);
+            served.dials.set_limit(timetable);
             StatusCode::OK
         }
         Err(_) => StatusCode::BAD_REQUEST,

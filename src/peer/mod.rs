@@ -3,6 +3,7 @@
 
 mod borrowing;
 mod control;
+mod dials;
 mod enrol;
 mod history;
 mod lending;
@@ -14,6 +15,7 @@ mod place;
 mod report;
 
 pub use control::{Client, ControlError};
+pub use dials::Dials;
 pub use enrol::{EnrolError, Enrolled, enrol};
 pub use history::{History, Past, Sample, Visit};
 pub use lending::{Lending, Paused, Terms};

@@ -20,6 +20,7 @@ use crate::proto::load::Level;
 use crate::proto::load::retention::Retention;
 
 use super::control::Served;
+use super::dials::Dials;
 use super::report::StatusReport;
 
 /// How often the lag of each job is compared with what the source keeps.
@@ -101,7 +102,7 @@ impl Notice {
 }
 
 /// Starts to look out, until the node ends.
-pub(super) fn spawn(handle: Handle, served: Served, notices: Notices) -> JoinHandle<()> {
+pub(super) fn spawn(handle: &Handle, served: Served, dials: Dials) -> JoinHandle<()> {
     let mut events = handle.events();
     tokio::spawn(async move {
         let mut looks = tokio::time::interval(LOOK_EVERY);
@@ -112,14 +113,14 @@ pub(super) fn spawn(handle: Handle, served: Served, notices: Notices) -> JoinHan
                     let Some(status) = served.report().await else { return };
                     for notice in lags.look(&status, BootClock::new().now()) {
                         warn!(job = notice.job, "{}", notice.reason);
-                        notices.tell(notice);
+                        dials.notices().tell(notice);
                     }
                 }
                 event = events.recv() => match event {
                     Ok((_, Event::Load(level))) => {
                         let Some(status) = served.report().await else { return };
                         log(level, &status);
-                        notices.tell(of_load(level, status));
+                        dials.notices().tell(of_load(level, status));
                     }
                     Ok(_) | Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return,

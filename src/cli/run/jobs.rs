@@ -86,6 +86,8 @@ impl Jobs {
         circle: &str,
         place: &Place,
     ) -> anyhow::Result<()> {
+        // They share one limiter, so nobody begins anew because of its rate.
+        let transfer = &Transfer { bwlimit: None, ..transfer.clone() };
         let mut ready = BTreeMap::new();
         for (name, job) in wanted {
             let prepared = prepare(&job, transfer, circle)?;
