@@ -9,12 +9,13 @@ use stroll::fetch::Address;
 use super::RunOptions;
 use super::tables::{ExecOptions, Head, Job};
 use crate::cli::settings::Settings;
-use crate::cli::{mirror, subscribe};
+use crate::cli::transfer::Transfer;
+use crate::cli::{mirror, simulate, subscribe};
 
 const SHIPPED: &str = include_str!("../../../config/stroll.toml");
 
 /// The shipped file without the comment signs before its keys and tables.
-fn uncommented() -> String {
+pub(in crate::cli) fn uncommented() -> String {
     let is_key = |text: &str| {
         let (key, rest) = text.split_once(' ').unwrap_or((text, ""));
         text.starts_with("[[")
@@ -47,11 +48,28 @@ fn documented(kind: &str) -> BTreeSet<String> {
     }
 }
 
+/// A section of it, without those keys for which there is only an example.
+pub(in crate::cli) fn defaults<O: for<'de> Deserialize<'de>>(section: &str, examples: &[&str]) -> O {
+    let settings: toml::Table = toml::from_str(&uncommented()).expect("the settings are right");
+    let mut section = settings[section].as_table().expect("a table").clone();
+    for example in examples {
+        assert!(section.remove(*example).is_some(), "there is no {example}");
+    }
+    O::deserialize(section).expect("the settings are right")
+}
+
+/// What a command does of its own, such as trying a file less often, is not overruled by a file that nobody has changed.
 #[test]
-fn the_shipped_settings_are_the_defaults_of_a_member_without_jobs() {
+fn the_shipped_settings_are_the_same_as_none() {
     let settings: Settings = toml::from_str(SHIPPED).expect("the settings are right");
-    assert_eq!(settings.run, RunOptions::default());
-    assert!(settings.jobs().expect("no jobs").is_empty());
+    assert_eq!(settings, Settings::default());
+    assert_eq!(defaults::<RunOptions>("run", &["page", "on_overload", "webhook"]), RunOptions::default());
+}
+
+#[test]
+fn the_shipped_settings_document_every_key_of_transfer_and_simulate() {
+    assert_eq!(documented("transfer"), flags::<Transfer>());
+    assert_eq!(documented("simulate"), flags::<simulate::Options>());
 }
 
 #[test]

@@ -287,4 +287,4 @@ pub(super) fn is_founder_alone(home: &Home) -> Result<bool, FileError> {
 }
 
 #[cfg(test)]
-mod documented;
+pub(super) mod documented;
