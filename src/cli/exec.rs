@@ -10,6 +10,7 @@ use stroll::driver::random_bytes;
 use stroll::jobs::Patience;
 use stroll::jobs::exec::{self, ExecError, Outcome, Plan, exit_code};
 use stroll::jobs::schedule::Schedule;
+use stroll::peer::Errand;
 use tokio::sync::watch;
 
 use super::circles::{self, Circle};
@@ -82,7 +83,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     runtime.block_on(async {
         let (order, stop) = watch::channel(false);
         let reason = watch_for_the_end(order, args.max_duration)?;
-        let mut circle = circles::enter_only(&args.home, args.solo).await?;
+        // The program alone: what follows may be secret.
+        let errand = Errand::new("exec", &plan.program.to_string_lossy());
+        let mut circle = circles::enter_only(&args.home, args.solo, &errand).await?;
         announce(args, &circle);
         let plan = Plan { circle: circle.name().map(str::to_owned), ..plan };
         let outcome = repeat(&plan, schedule.as_ref(), &mut circle, &stop).await;

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use stroll::base::units::{format_duration, human_duration, human_size};
 use stroll::jobs::{JobReport, State};
-use stroll::peer::{Client, ControlError, MemberReport, SpanReport, StatusReport, VerdictReport};
+use stroll::peer::{
+    BorrowerReport, Client, ControlError, MemberReport, SpanReport, StatusReport, VerdictReport,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::exit::{Code, Failed, Passed};
@@ -181,6 +183,12 @@ fn render(status: &StatusReport) -> String {
             }
         }
     }
+    if !status.borrowers.is_empty() {
+        text.push('\n');
+        for borrower in &status.borrowers {
+            let _ = writeln!(text, "  {}", borrower_line(borrower));
+        }
+    }
     let noun = if status.members.len() == 1 { "member" } else { "members" };
     let _ = writeln!(text, "\n{} other {noun}", status.members.len());
     let width = status.members.iter().map(|member| member.name.chars().count()).max().unwrap_or(0);
@@ -211,6 +219,13 @@ fn job_line(job: &JobReport, width: usize) -> String {
         maybe(current),
         maybe(error),
     )
+}
+
+/// A command that borrows slots.
+fn borrower_line(borrower: &BorrowerReport) -> String {
+    let BorrowerReport { name, what, state, since_s, slots, bytes, .. } = borrower;
+    let since = human_duration(Duration::try_from_secs_f64(*since_s).unwrap_or_default());
+    format!("{name}  [{}] here for {since}: {what}, {slots} slots, {}", state.word(), human_size(*bytes))
 }
 
 fn describe(span: &SpanReport) -> String {

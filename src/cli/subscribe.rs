@@ -347,7 +347,7 @@ async fn follow(
     let (order, stop) = watch::channel(false);
     let reason = watch_for_the_end(order, args.job.max_duration)?;
     let limiter = Limiter::new(None);
-    let mut circle = circles::enter(&args.job.home, args.job.solo, &[&spec.address]).await?;
+    let mut circle = circles::enter("subscribe", &args.job.home, args.job.solo, &[&spec.address]).await?;
     if let Some(name) = circle.name() {
         bars.say(&format!("in the slots of circle {name}"));
     }

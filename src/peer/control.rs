@@ -22,7 +22,7 @@ use crate::jobs::{Board, JobReport, Slots, State};
 use crate::node::{Command, Status};
 use crate::proto::load::retention::TOLD_FROM;
 
-use super::borrowing;
+use super::borrowing::{self, Errand, Lenders};
 use super::dials::Dials;
 use super::lending::Lending;
 use super::report::StatusReport;
@@ -77,6 +77,7 @@ pub(super) struct Served {
     reload: mpsc::Sender<()>,
     board: Board,
     lending: Lending,
+    lenders: Lenders,
     dials: Dials,
 }
 
@@ -88,11 +89,15 @@ impl Served {
         (board, lending): (Board, Lending),
         dials: Dials,
     ) -> Self {
-        Self { handle, circle, name, reload, board, lending, dials }
+        let lenders = Lenders::new(lending.clone());
+        Self { handle, circle, name, reload, board, lending, lenders, dials }
     }
 
     fn on_known_job(&self, which: &Which, order: impl Fn(&Lending, Option<&str>)) -> StatusCode {
-        let is_known = |name: &String| self.board.reports().iter().any(|job| job.name == *name);
+        let is_known = |name: &String| {
+            self.board.reports().iter().any(|job| job.name == *name)
+                || self.lenders.reports().iter().any(|borrower| borrower.name == *name)
+        };
         if which.job.as_ref().is_some_and(|name| !is_known(name)) {
             return StatusCode::NOT_FOUND;
         }
@@ -128,7 +133,8 @@ impl Served {
         let status = self.handle.status().await.ok()?;
         let listen = self.handle.address().to_string();
         let (circle, name) = (self.circle.clone(), self.name.clone());
-        Some(StatusReport::new(circle, name, listen, &status, self.jobs(&status)))
+        let (jobs, borrowers) = (self.jobs(&status), self.lenders.reports());
+        Some(StatusReport::new(circle, name, listen, &status, jobs, borrowers))
     }
 }
 
@@ -154,7 +160,7 @@ pub(super) async fn serve(path: &Path, served: Served) -> Result<JoinHandle<()>,
         .route("/v1/resume", post(resume))
         .route("/v1/bwlimit", post(limit))
         .with_state(served.clone())
-        .merge(borrowing::routes(borrowing::Lenders::new(served.lending)));
+        .merge(borrowing::routes(served.lenders));
     Ok(tokio::spawn(async move {
         // It ends when the task is aborted.
         let _ = axum::serve(listener, router).await;
@@ -265,8 +271,8 @@ impl Client {
     }
 
     /// Asks for slots for a job of this process. They end when the member does.
-    pub async fn borrow(&self) -> Result<Slots, ControlError> {
-        borrowing::borrow_from(self).await
+    pub async fn borrow(&self, errand: &Errand) -> Result<Slots, ControlError> {
+        borrowing::borrow_from(self, errand).await
     }
 
     /// Says something to which only "yes" is an answer.

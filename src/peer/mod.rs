@@ -14,6 +14,7 @@ mod page;
 mod place;
 mod report;
 
+pub use borrowing::Errand;
 pub use control::{Client, ControlError};
 pub use dials::Dials;
 pub use enrol::{EnrolError, Enrolled, enrol};
@@ -21,4 +22,4 @@ pub use history::{History, Past, Sample, Visit};
 pub use lending::{Lending, Paused, Terms};
 pub use member::{Member, Options, PeerError};
 pub use notices::{Notices, Webhook};
-pub use report::{MemberReport, SpanReport, StatusReport, VerdictReport};
+pub use report::{BorrowerReport, MemberReport, SpanReport, StatusReport, VerdictReport};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::jobs::JobReport;
+use crate::jobs::{JobReport, State};
 use crate::node::{MemberStatus, Status};
 use crate::proto::load::{Level, Summary};
 use crate::trust::expiry_warning;
@@ -65,6 +65,28 @@ pub struct StatusReport {
     /// What it pulls.
     #[serde(default)]
     pub jobs: Vec<JobReport>,
+    /// Commands that borrow its slots.
+    #[serde(default)]
+    pub borrowers: Vec<BorrowerReport>,
+}
+
+/// A command of another process that borrows the member's slots. What others may have named is escaped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BorrowerReport {
+    /// By which it can be paused: the command and its process.
+    pub name: String,
+    /// `get`, `subscribe`, `mirror` or `exec`.
+    pub kind: String,
+    /// What it pulls, without password, or the program that it runs.
+    pub what: String,
+    /// `run` pulls, `wtok` waits for the token, `idle` has nothing to pull, `hung` is paused.
+    pub state: State,
+    /// For how long it has been there.
+    pub since_s: f64,
+    /// Slots that it had a part of.
+    pub slots: u64,
+    /// What it said that these brought.
+    pub bytes: u64,
 }
 
 /// Whether the circle can bear its load, and why.
@@ -134,6 +156,7 @@ impl StatusReport {
         listen: String,
         status: &Status,
         jobs: Vec<JobReport>,
+        borrowers: Vec<BorrowerReport>,
     ) -> Self {
         let state = match (status.is_pulling, status.token.is_some(), status.cooling_for.is_zero()) {
             (true, ..) => "run",
@@ -181,6 +204,7 @@ impl StatusReport {
             rejected: status.rejected.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
             members: status.members.iter().map(MemberReport::from).collect(),
             jobs,
+            borrowers,
         }
     }
 }

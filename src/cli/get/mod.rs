@@ -92,7 +92,7 @@ async fn pull(
     let reason = watch_for_the_end(order, args.job.max_duration)?;
     let limiter = Limiter::new(None);
     let addresses: Vec<_> = wants.iter().map(|want| &want.address).collect();
-    let mut circle = circles::enter(&args.job.home, args.job.solo || args.dry_run, &addresses).await?;
+    let mut circle = circles::enter("get", &args.job.home, args.job.solo || args.dry_run, &addresses).await?;
     if let Some(name) = circle.name() {
         bars.say(&format!("in the slots of circle {name}"));
     }

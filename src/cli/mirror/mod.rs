@@ -120,7 +120,7 @@ async fn repeat(
     let (order, stop) = watch::channel(false);
     let reason = watch_for_the_end(order, args.job.max_duration)?;
     let limiter = Limiter::new(None);
-    let mut circle = circles::enter(&args.job.home, args.job.solo, &[&spec.source]).await?;
+    let mut circle = circles::enter("mirror", &args.job.home, args.job.solo, &[&spec.source]).await?;
     if let Some(name) = circle.name() {
         bars.say(&format!("in the slots of circle {name}"));
     }
