@@ -238,27 +238,6 @@ pub(super) fn address(text: &str, logins: &mut Logins) -> Result<Address, UsageE
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::run::documented::defaults;
-
-    #[test]
-    fn the_documented_defaults_are_the_defaults() {
-        let examples =
-            ["contact", "proxy", "ca_file", "netrc_file", "user", "password_file", "password_command"];
-        let said: Transfer = defaults("transfer", &examples);
-        let usual = Transfer::default();
-        assert_ne!(said, usual, "it says them in so many words");
-        assert_eq!(said.connections().ok(), usual.connections().ok());
-        assert_eq!(said.timetable().ok(), usual.timetable().ok());
-        assert_eq!(said.chunk().ok(), usual.chunk().ok());
-        assert_eq!(said.min_speed().ok(), usual.min_speed().ok());
-        assert_eq!(said.patience(), usual.patience());
-        assert_eq!(said.idle_grace(), usual.idle_grace());
-        let behaviour = |transfer: &Transfer| {
-            let options = transfer.options(Logins::default()).expect("options");
-            (options.answer_within, options.stall_after, options.contact, options.proxy, options.ftp_tls)
-        };
-        assert_eq!(behaviour(&said), behaviour(&usual));
-    }
 
     #[test]
     fn a_flag_wins_over_the_settings() {

@@ -287,4 +287,4 @@ pub(super) fn is_founder_alone(home: &Home) -> Result<bool, FileError> {
 }
 
 #[cfg(test)]
-pub(super) mod documented;
+mod documented;

@@ -195,7 +195,7 @@ impl TryFrom<NumberOrText> for ViewOption {
 
 /// Everything decided: what is run, and how often.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Plan {
+pub(in crate::cli) struct Plan {
     pub(super) rule_sets: Vec<RuleSet>,
     pub(super) runs: u32,
     pub(super) seed: u64,
@@ -236,7 +236,7 @@ impl Options {
     }
 
     /// Fills in the defaults and checks that all of it makes sense.
-    pub(super) fn resolve(self) -> anyhow::Result<Plan> {
+    pub(in crate::cli) fn resolve(self) -> anyhow::Result<Plan> {
         let runs = self.runs.unwrap_or(1);
         if runs == 0 {
             return Err(UsageError("runs: must be at least 1".into()).into());
@@ -371,7 +371,6 @@ impl RuleSet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::run::documented::defaults;
 
     fn options(toml: &str) -> Options {
         toml::from_str(toml).unwrap()
@@ -449,13 +448,5 @@ mod tests {
         let plan = options("rules = 'guarded'\nmembers = 3").resolve().unwrap();
         let Coordination::Agents(rules) = &plan.rule_sets[0].scenario.coordination else { panic!("agents") };
         assert_eq!(rules.scouting.as_ref().unwrap().scouts, 2);
-    }
-
-    #[test]
-    fn the_documented_defaults_are_the_defaults() {
-        let examples = ["loss_every", "crash_every", "join_every", "leave_every", "surge"];
-        let said: Options = defaults("simulate", &examples);
-        assert_ne!(said, Options::default(), "it says them in so many words");
-        assert_eq!(said.resolve().unwrap(), Options::default().resolve().unwrap());
     }
 }
