@@ -10,6 +10,7 @@ use stroll::driver::random_bytes;
 use stroll::jobs::Patience;
 use stroll::jobs::exec::{self, ExecError, Outcome, Plan, exit_code};
 use stroll::jobs::schedule::Schedule;
+use stroll::jobs::stop::or_stop;
 use stroll::peer::Errand;
 use tokio::sync::watch;
 
@@ -139,10 +140,10 @@ async fn repeat(
     let mut wait_from = matches!(schedule, Some(Schedule::Cron(_))).then(Timestamp::now);
     loop {
         if let (Some(schedule), Some(began)) = (schedule, wait_from) {
-            let mut ordered = stop.clone();
-            tokio::select! {
-                _ = ordered.wait_for(|ordered| *ordered) => return Ok(Outcome::Stopped),
-                is_due = schedule.wait(began, Timestamp::now) => if !is_due { return Ok(Outcome::Done) },
+            match or_stop(stop, schedule.wait(began, Timestamp::now)).await {
+                None => return Ok(Outcome::Stopped),
+                Some(false) => return Ok(Outcome::Done),
+                Some(true) => {}
             }
         }
         wait_from = Some(Timestamp::now());

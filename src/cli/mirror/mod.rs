@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use stroll::fetch::limit::Limiter;
-use stroll::fetch::{Address, Logins, timetable};
+use stroll::fetch::timetable::{Timetable, throttled};
+use stroll::fetch::{Address, Logins};
 use stroll::jobs::mirror::{Compare, Spec, mirror};
 use stroll::jobs::pull::{Alike, Config};
 use stroll::jobs::schedule::Schedule;
+use stroll::jobs::stop::or_stop;
 use tokio::sync::watch;
 
 use super::bars::Bars;
@@ -113,7 +115,7 @@ async fn repeat(
     args: &Args,
     spec: &Spec,
     config: &Config,
-    timetable: &timetable::Timetable,
+    timetable: &Timetable,
     schedule: Option<&Schedule>,
     bars: &Bars,
 ) -> anyhow::Result<()> {
@@ -132,17 +134,14 @@ async fn repeat(
             if let Err(error) = &result {
                 bars.say(&format!("{error:#}"));
             }
-            let mut stop = stop.clone();
-            tokio::select! {
-                _ = stop.wait_for(|stop| *stop) => return Ok(()),
-                is_due = schedule.wait(started, jiff::Timestamp::now) => if !is_due { return result },
+            match or_stop(&stop, schedule.wait(started, jiff::Timestamp::now)).await {
+                None => return Ok(()),
+                Some(false) => return result,
+                Some(true) => {}
             }
         }
     };
-    let result = tokio::select! {
-        result = all => result,
-        never = timetable::follow(timetable, &limiter) => match never {},
-    };
+    let result = throttled(timetable, &limiter, all).await;
     bars.clear();
     circle.leave().await;
     result

@@ -14,6 +14,7 @@ use stroll::jobs::exec::{self, Outcome, Plan};
 use stroll::jobs::mirror::{self as mirroring, mirror};
 use stroll::jobs::pull::Config;
 use stroll::jobs::schedule::Schedule;
+use stroll::jobs::stop::or_stop;
 use stroll::jobs::subscribe::{self as subscribing, subscribe};
 use stroll::jobs::{Board, Line, Patience, Slots, State};
 use stroll::peer::{Lending, Terms};
@@ -348,12 +349,7 @@ impl Work {
     }
 
     async fn or_stop<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        let mut stop = self.stop.clone();
-        tokio::select! {
-            biased;
-            _ = stop.wait_for(|stop| *stop) => None,
-            done = work => Some(done),
-        }
+        or_stop(&self.stop, work).await
     }
 }
 
