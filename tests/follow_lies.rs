@@ -63,9 +63,9 @@ fn partial(file: &[u8], head: &str, etag: &str, total: usize, send: impl Fn(&[u8
         format!("Content-Range: bytes {from}-{}/{total}", to - 1),
         format!("Content-Length: {}", body.len()),
     );
-    let sent = send(body);
-    let said = answer("206 Partial Content", &[&range, &length, &format!("ETag: {etag}")], &body[..sent]);
-    if sent == body.len() { vec![said] } else { vec![said, Step::Close] }
+    let count = send(body);
+    let said = answer("206 Partial Content", &[&range, &length, &format!("ETag: {etag}")], &body[..count]);
+    if count == body.len() { vec![said] } else { vec![said, Step::Close] }
 }
 
 fn refused(fields: &[&str]) -> Vec<Step> {

@@ -484,10 +484,10 @@ fn data_that_the_source_is_about_to_flush_is_told_to_the_log_a_command_a_webhook
     ));
     operator.run(&[]);
     // In words, and the same everywhere. Other notices are about the load.
-    let is_told = |line: &str| line.contains("s behind a source that keeps 5m");
-    let noted = || fs::read_to_string(&notes).unwrap_or_default();
+    let is_told = |line: &str| line.contains(" behind a source that keeps 5m");
+    let told = || fs::read_to_string(&notes).unwrap_or_default();
     operator.wait_until("ran the command", |_| {
-        noted().lines().any(|line| line.starts_with("retention lag frames: ") && is_told(line))
+        told().lines().any(|line| line.starts_with("retention lag frames: ") && is_told(line))
     });
     let mut posts = posts.iter().map(|post| serde_json::from_str::<Value>(&post).unwrap());
     let post = posts.find(|post| post["event"] == "retention").unwrap();
@@ -513,5 +513,5 @@ fn data_that_the_source_is_about_to_flush_is_told_to_the_log_a_command_a_webhook
     });
     assert_eq!(fs::read(operator.path("stream/frame")).unwrap(), frame);
     assert!(operator.lab.output(&["status", "--check"]).status.success());
-    assert_eq!(noted().matches("retention").count(), 1, "{}", noted());
+    assert_eq!(told().matches("retention").count(), 1, "{}", told());
 }

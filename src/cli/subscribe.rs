@@ -355,7 +355,7 @@ async fn follow(
     let done = {
         let teller = Teller::new(bars, &spec);
         let job = job::subscribe(spec, config, circle.slots(), &limiter, &stop, &teller);
-        throttled(&timetable, &limiter, job).await
+        throttled(&timetable, &limiter, Box::pin(job)).await
     };
     bars.clear();
     circle.leave().await;

@@ -1,5 +1,6 @@
 //! What a `get` says at its end, and its exit code.
 
+use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::time::Duration;
 
@@ -145,10 +146,10 @@ pub(in crate::cli) fn pace(totals: &Totals) -> String {
     let mut text = format!(": {} in {}, {}/s", human_size(bytes), span(elapsed_s), human_size(rate));
     if waited_s > 0.0 {
         let share = 100.0 * waited_s / elapsed_s.max(1e-3);
-        text += &format!(", {slots} slots, {share:.0} % of the time waiting for the token");
+        let _ = write!(text, ", {slots} slots, {share:.0} % of the time waiting for the token");
     }
     if paused_s > 0.0 {
-        text += &format!(", {} leaving the source alone", span(paused_s));
+        let _ = write!(text, ", {} leaving the source alone", span(paused_s));
     }
     text
 }

@@ -1,15 +1,13 @@
 //! What a `mirror` says at its end, and its exit code.
 
 use std::io::{self, Write as _};
-use std::time::Duration;
 
 use serde_json::json;
-use stroll::base::units::{human_duration, human_size};
+use stroll::base::units::human_size;
 use stroll::fetch::Fault;
 use stroll::fetch::engine::PullError;
 use stroll::jobs::mirror::delete::Refusal;
 use stroll::jobs::mirror::{Counts, Outcome, Spec, Trouble, What};
-use stroll::jobs::pull::Totals;
 
 use crate::cli::bars::{Bars, chain};
 use crate::cli::ending::Stopped;

@@ -407,7 +407,7 @@ proptest! {
 }
 
 /// What is meant by this maximal age, of files that are not here: what is asked for, and whether their ages are.
-fn asked_ages(max_age_s: u64, entries: Vec<Entry>) -> Vec<(String, bool)> {
+fn asked_ages(max_age_s: u64, entries: &[Entry]) -> Vec<(String, bool)> {
     let max_age = Some(std::time::Duration::from_secs(max_age_s));
     let filter = Filter::new(&Rules { max_age, ..Rules::default() }).expect("rules");
     let mut here = Memory::default();
@@ -419,7 +419,7 @@ fn asked_ages(max_age_s: u64, entries: Vec<Entry>) -> Vec<(String, bool)> {
                 asked.push((path_in(&want.address), want.changed_within.is_some()));
                 End::Pulled(Fate::Pulled { size: 1, sha256: None })
             }
-            _ => End::Listed(Ok(listing(entries.clone()))),
+            _ => End::Listed(Ok(listing(entries.to_vec()))),
         };
         walk.ended(id, end, NOW);
     }
@@ -438,7 +438,7 @@ fn an_age_that_a_listing_does_not_tell_is_asked_for_and_one_that_it_tells_roughl
         coarse("roughly-old", 1, now - 8 * day),
         unknown,
     ];
-    let asked = asked_ages(5 * 86_400, entries);
+    let asked = asked_ages(5 * 86_400, &entries);
     let asked: Vec<(&str, bool)> = asked.iter().map(|(path, is_asked)| (path.as_str(), *is_asked)).collect();
     let expected =
         [("exactly-young", false), ("roughly-near", true), ("roughly-young", false), ("unknown", true)];
