@@ -79,8 +79,8 @@ pub(super) fn run(args: &Args, settings: Transfer) -> anyhow::Result<()> {
     let config = config_for(&spec, args.job.config(&transfer, logins, true)?);
     let bars = Bars::new(args.job.progress.resolve(args.job.log.is_quiet()), None);
     logging::start_through(&args.job.log, bars.bars().clone())?;
-    // A look at a large folder takes a while on this thread; a member of our own must go on meanwhile.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    // One thread: with more, each answer of the source would wake another one first, which then wakes this one.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(repeat(args, &spec, &config, &timetable, schedule.as_ref(), &bars))
 }
 
