@@ -122,6 +122,8 @@ pub struct Node {
     pub(super) to_handoff: VecDeque<handoff::Input>,
     /// Entries that came with a handoff: what was heard when. They are checked when nothing is left to be said.
     pub(super) to_learn: VecDeque<(Entry, Time)>,
+    /// An input was handled at this time, and the load is not judged since.
+    pub(super) to_judge: Option<Time>,
     pub(super) outbox: Outbox,
 }
 
@@ -176,6 +178,7 @@ impl Node {
             to_agent: VecDeque::new(),
             to_handoff: VecDeque::new(),
             to_learn: VecDeque::new(),
+            to_judge: None,
             outbox: Outbox::default(),
             identity,
         })
@@ -186,7 +189,7 @@ impl Node {
     /// # Panics
     /// If outputs of the last call were left behind: that is a bug of the driver.
     pub fn handle(&mut self, input: Input<'_>, now: Time) {
-        let is_drained = self.outbox.is_empty() && self.to_learn.is_empty();
+        let is_drained = self.outbox.is_empty() && self.to_learn.is_empty() && self.to_judge.is_none();
         assert!(is_drained, "drain the node's outputs before its next input");
         if self.leaving == Leaving::Gone {
             return;
@@ -209,21 +212,25 @@ impl Node {
         self.question = None;
         self.run_deadlines(now);
         self.pump(now);
-        self.judge_load(now);
+        self.to_judge = Some(now);
         self.leave_when_drained();
     }
 
     /// The next thing to be done, until there is none. Datagrams are signed here, one by one, so send each before the
-    /// next is asked for; what a handoff's datagrams told of others is checked last.
+    /// next is asked for; what a handoff's datagrams told of others is checked last, and then the load is judged.
     pub fn poll_output(&mut self) -> Option<Output> {
         loop {
             if let Some(output) = self.outbox.take(&self.identity.key, &self.identity.gate) {
                 self.counters.sent += u64::from(matches!(output, Output::Datagram { .. }));
                 return Some(output);
             }
-            let (entry, heard_at) = self.to_learn.pop_front()?;
-            self.learn(entry, heard_at);
-            self.pump(heard_at);
+            if let Some((entry, heard_at)) = self.to_learn.pop_front() {
+                self.learn(entry, heard_at);
+                self.pump(heard_at);
+            } else {
+                let now = self.to_judge.take()?;
+                self.judge_load(now);
+            }
         }
     }
 
