@@ -22,6 +22,7 @@
 //! | [`proto::handoff`] | one passing of one token: Move, Ack, Commit, EarlyStop |
 //! | [`proto::directory`] | whom a member knows, and whom to forget |
 //! | [`proto::agent`] | what a member does with a token and without one: removal, regeneration, routing, custody |
+//! | [`proto::tickets`] | the other way to take turns: n members at once, and never two with the same ticket |
 //! | [`proto::load`] | what a member's visits tell about the circle: return times, the load factor, the verdict on overload |
 //! | [`node`] | composes them into one machine: datagrams, commands and time in; datagrams and events out |
 //! | [`sim`] | the same machines on virtual time: bare agents for the papers' figures, whole nodes over a faulty network |
