@@ -300,7 +300,7 @@ impl Whole {
                     );
                 }
             }
-            Output::Event(event) => self.on_event(member, event),
+            Output::Event(event) => self.on_event(member, &event),
         }
     }
 
@@ -315,9 +315,9 @@ impl Whole {
         }
     }
 
-    fn on_event(&mut self, member: usize, event: Event) {
+    fn on_event(&mut self, member: usize, event: &Event) {
         let now = self.now;
-        match event {
+        match *event {
             Event::SlotBegan { right: Right::Token(token), .. } => {
                 self.outcome.slots += 1;
                 self.checks.pull_began(member, token, now);
