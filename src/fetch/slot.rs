@@ -22,6 +22,7 @@ pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
 pub struct Slot {
     ends: Option<Ends>,
     rate_bytes_per_sec: Option<u64>,
+    counts_connections: bool,
     stop: watch::Receiver<bool>,
     /// The user's own order to stop, if it is not the one above.
     also: Option<watch::Receiver<bool>>,
@@ -36,18 +37,25 @@ struct Ends {
 impl Slot {
     /// A slot until `deadline` on `clock`; it is over earlier when `stop` becomes true or its sender goes away.
     pub fn until(deadline: Time, clock: Clock, stop: watch::Receiver<bool>) -> Self {
-        Self { ends: Some(Ends { at: deadline, clock }), rate_bytes_per_sec: None, stop, also: None }
+        Self { ends: Some(Ends { at: deadline, clock }), ..Self::eternal(stop) }
     }
 
     /// A slot that ends only by order: what a user without a circle has.
     pub fn eternal(stop: watch::Receiver<bool>) -> Self {
-        Self { ends: None, rate_bytes_per_sec: None, stop, also: None }
+        Self { ends: None, rate_bytes_per_sec: None, counts_connections: false, stop, also: None }
     }
 
     /// The same slot at no more than this rate.
     #[must_use]
     pub fn at_rate(mut self, bytes_per_sec: Option<u64>) -> Self {
         self.rate_bytes_per_sec = bytes_per_sec;
+        self
+    }
+
+    /// The same slot; whether the source counts connections, so that there is one at most, and none when the slot is over.
+    #[must_use]
+    pub fn counting_connections(mut self, counts: bool) -> Self {
+        self.counts_connections = counts;
         self
     }
 
@@ -61,6 +69,11 @@ impl Slot {
     /// How fast at most.
     pub fn rate_bytes_per_sec(&self) -> Option<u64> {
         self.rate_bytes_per_sec
+    }
+
+    /// Whether there may be one connection at most, and none when the slot is over.
+    pub fn counts_connections(&self) -> bool {
+        self.counts_connections
     }
 
     /// Whether there is an end in sight.

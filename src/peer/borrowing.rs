@@ -47,8 +47,8 @@ enum Line {
     Borrower(String),
     /// A turn may come in a moment.
     Soon {},
-    /// A turn, until then on the machine's boot-time clock, at no more than this rate.
-    Turn { until_ns: i64, rate_bytes_per_sec: Option<u64> },
+    /// A turn, until then on the machine's boot-time clock, at no more than this rate, perhaps with one connection at most.
+    Turn { until_ns: i64, rate_bytes_per_sec: Option<u64>, counts_connections: bool },
     /// The turn is over.
     Stop {},
     /// How long the wait is expected to last.
@@ -288,7 +288,11 @@ impl Drop for Loan {
 
 fn line_of(slot: &Slot) -> Line {
     let until = BootClock::new().now() + slot.left().unwrap_or_default();
-    Line::Turn { until_ns: until.as_nanos(), rate_bytes_per_sec: slot.rate_bytes_per_sec() }
+    Line::Turn {
+        until_ns: until.as_nanos(),
+        rate_bytes_per_sec: slot.rate_bytes_per_sec(),
+        counts_connections: slot.counts_connections(),
+    }
 }
 
 /// Asks a running member for slots. They end when the member does.
@@ -345,9 +349,10 @@ impl Borrowed {
                     self.tell(&format!("ended/{bytes}")).await;
                 }
                 line = hearing.recv() => match line {
-                    Some(Line::Turn { until_ns, rate_bytes_per_sec }) => {
+                    Some(Line::Turn { until_ns, rate_bytes_per_sec, counts_connections }) => {
                         let (order, stop) = watch::channel(false);
-                        let (turn, ended) = Turn::new(slot(until_ns, rate_bytes_per_sec, stop));
+                        let slot = slot(until_ns, rate_bytes_per_sec, stop);
+                        let (turn, ended) = Turn::new(slot.counting_connections(counts_connections));
                         out = Some((order, ended));
                         // If the job is gone, its wishes end too.
                         let _ = turns.send(turn).await;
@@ -396,7 +401,7 @@ mod tests {
         for line in [
             Line::Borrower("ab".into()),
             Line::Soon {},
-            Line::Turn { until_ns: 7, rate_bytes_per_sec: Some(3) },
+            Line::Turn { until_ns: 7, rate_bytes_per_sec: Some(3), counts_connections: true },
             Line::Stop {},
             Line::Outlook { wait_ms: 9 },
         ] {

@@ -122,6 +122,7 @@ pub(super) fn spawn(handle: Handle) -> (Lending, JoinHandle<()>) {
         served: Vec::new(),
         carried: 0,
         bandwidth: None,
+        has_tickets: false,
         wanted: false,
         clock: Arc::new(|| BootClock::new().now()),
     };
@@ -188,6 +189,8 @@ struct Lender {
     /// What this slot has brought.
     carried: u64,
     bandwidth: Option<u64>,
+    /// Whether the circle goes by tickets, which are for sources that count connections.
+    has_tickets: bool,
     /// What the node was told last.
     wanted: bool,
     clock: Clock,
@@ -330,7 +333,9 @@ impl Lender {
 
     fn give_to(&mut self, borrower: &Borrower, until: Time) -> bool {
         let (order, stop) = watch::channel(false);
-        let slot = Slot::until(until, Arc::clone(&self.clock), stop).at_rate(self.bandwidth);
+        let slot = Slot::until(until, Arc::clone(&self.clock), stop)
+            .at_rate(self.bandwidth)
+            .counting_connections(self.has_tickets);
         let (turn, ended) = Turn::new(slot);
         if borrower.turns.try_send(turn).is_err() {
             return false;
@@ -384,8 +389,10 @@ impl Lender {
     }
 
     async fn read_charter(&mut self) -> Result<(), DriverError> {
-        let bandwidth = self.handle.roll().await?.charter().bandwidth;
+        let roll = self.handle.roll().await?;
+        let bandwidth = roll.charter().bandwidth;
         self.bandwidth = (bandwidth > 0).then_some(bandwidth);
+        self.has_tickets = roll.charter().ring().is_some();
         Ok(())
     }
 }

@@ -32,7 +32,7 @@ impl Member {
 pub(super) fn log(event: &Event) {
     match event {
         Event::Took { seat } => info!(ticket = seat.ticket, "has a ticket"),
-        Event::Unsure => warn!("too few members vouch for our ticket; it is not used"),
+        Event::Unsure => info!("too few members vouch for our ticket; it is not used"),
         Event::Sure => info!("the ticket may be used again"),
         Event::Lost { seat, is_given_back: true } => info!(ticket = seat.ticket, "gave the ticket back"),
         Event::Lost { seat, is_given_back: false } => warn!(ticket = seat.ticket, "lost the ticket"),

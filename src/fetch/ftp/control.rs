@@ -202,9 +202,14 @@ impl Control {
         Err(Fault::Nonsense("replies that belong to nothing".to_owned()))
     }
 
-    /// Says goodbye, shortly.
+    /// Says goodbye, shortly. A server that has hung up, too, does not count us any more.
     pub(super) async fn quit(mut self) {
-        let _ = tokio::time::timeout(GOODBYE_WITHIN, self.ask("QUIT")).await;
+        let goodbye = async {
+            if self.ask("QUIT").await.is_ok() {
+                let _ = self.hear().await;
+            }
+        };
+        let _ = tokio::time::timeout(GOODBYE_WITHIN, goodbye).await;
     }
 
     /// Connects, and listens to the greeting; with `ftps` inside TLS.

@@ -315,11 +315,15 @@ async fn run<F: Feed>(common: &Common<'_, F>, workers: &mut [Worker], slots: &mu
         let slot = turn.slot.clone().ended_by(common.stop.clone());
         let return_time = slots.expected_wait();
         common.work().feed.slot_changed(slot.is_limited());
-        let turns = workers.iter_mut().map(|worker| worker.turn(common, &slot, return_time));
+        let at_work = if slot.counts_connections() { 1 } else { workers.len() };
+        let turns = workers.iter_mut().take(at_work).map(|worker| worker.turn(common, &slot, return_time));
         let ends = join_all(turns).await;
+        if slot.counts_connections() {
+            close_all(workers).await;
+        }
         let bytes = common.totals().bytes - before;
         turn.carried(bytes);
-        // From here on the token may go.
+        // From here on the token or the ticket may go.
         drop(turn);
         common.work().feed.slot_changed(false);
         let chunk = workers.iter().filter_map(Worker::chunk).max();

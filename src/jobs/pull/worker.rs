@@ -267,9 +267,14 @@ impl Worker {
             self.after = begin_next(common);
         }
         let watch = FileWatch { common, index: file.index };
-        let sources = self.sources.of(&file.want.address)?;
+        let address = &file.want.address;
+        let sources = if slot.counts_connections() {
+            std::slice::from_mut(self.sources.first(address)?)
+        } else {
+            self.sources.of(address)?
+        };
         let with = Pull {
-            address: &file.want.address,
+            address,
             slot,
             limiters: &common.limiters,
             min_speed: common.config.min_speed,

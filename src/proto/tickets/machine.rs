@@ -67,8 +67,9 @@ pub struct Tickets {
     pub(super) is_turn_over: bool,
     /// Until when we keep our ticket with nothing to pull while others wait.
     pub(super) idle_until: Option<Time>,
-    /// Not before then another pull, another try to leave.
-    pub(super) pull_at: Time,
+    /// Not before then another pull.
+    pub(super) pull_at: Option<Time>,
+    /// Not before then another try to leave.
     pub(super) release_at: Time,
     pub(super) out: VecDeque<Output>,
 }
@@ -91,7 +92,7 @@ impl Tickets {
             slots: 0,
             is_turn_over: false,
             idle_until: None,
-            pull_at: now,
+            pull_at: None,
             release_at: now,
             out: VecDeque::new(),
         }
@@ -147,6 +148,7 @@ impl Tickets {
             place.admission.as_ref().map(|admission| admission.wake_at(&self.config)),
             place.release.as_ref().map(|release| release.repeat_at),
             self.idle_until,
+            self.pull_at,
         ]
     }
 

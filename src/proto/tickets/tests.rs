@@ -220,6 +220,40 @@ fn as_many_pull_as_there_are_tickets_and_everybody_has_a_turn() {
     }
 }
 
+/// A newcomer that took its last turn's end for this one's gave every other ticket back unused.
+#[test]
+fn who_gets_a_ticket_has_a_turn_with_it() {
+    let mut world = World::new(12, Config::new(4, 2, secs(1.0)));
+    world.all_work();
+    world.run_for(200.0);
+    let mut unused = BTreeSet::new();
+    let mut in_vain = 0;
+    for (_, member, event) in &world.events {
+        match event {
+            Event::Took { .. } => drop(unused.insert(*member)),
+            Event::SlotBegan { .. } => drop(unused.remove(member)),
+            Event::Lost { is_given_back: true, .. } => in_vain += usize::from(unused.remove(member)),
+            _ => {}
+        }
+    }
+    let given_back = world.count(|event| matches!(event, Event::Lost { is_given_back: true, .. }));
+    assert!(given_back > 50, "{given_back}");
+    assert!(in_vain * 10 < given_back, "{in_vain} of {given_back} in vain");
+}
+
+#[test]
+fn who_has_enough_early_goes_on_when_its_turn_would_have_ended() {
+    let mut world = World::new(1, Config::new(4, 2, secs(0.5)));
+    world.tell(0, Input::Work(true));
+    world.run_for(0.1);
+    world.pulls.clear();
+    world.tell(0, Input::SlotStopped);
+    world.run_for(0.3);
+    assert_eq!(world.served[&0], 1, "not at once");
+    world.run_for(0.2);
+    assert_eq!(world.served[&0], 2);
+}
+
 #[test]
 fn a_crashed_one_is_excluded_and_its_ticket_comes_back() {
     let mut world = World::new(20, Config::new(20, 2, TURN));

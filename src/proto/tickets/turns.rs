@@ -31,6 +31,7 @@ impl Tickets {
     /// Begins and ends pulls.
     pub(super) fn mind_pull(&mut self, now: Time) {
         self.tell_whether_sure(now);
+        self.pull_at = self.pull_at.filter(|at| now < *at);
         match self.pull {
             Pull::Running { until } => {
                 if now >= until || !self.may_pull_at(now) {
@@ -47,7 +48,7 @@ impl Tickets {
     fn begin_pull(&mut self, now: Time) {
         // With time left for more than to stop at once.
         let soon = now + self.config.stop_within;
-        if !self.has_work || now < self.pull_at || !self.may_pull_at(soon) || self.should_yield(now) {
+        if !self.has_work || self.pull_at.is_some() || !self.may_pull_at(soon) || self.should_yield(now) {
             return;
         }
         let State::In(place) = &self.state else { return };
@@ -66,10 +67,10 @@ impl Tickets {
     }
 
     pub(super) fn on_slot_stopped(&mut self, now: Time) {
-        if let Pull::Running { .. } = self.pull {
-            // The jobs have enough. If they want more at once, they wait a moment.
+        if let Pull::Running { until } = self.pull {
+            // The jobs have enough. If they want more at once, they wait for a moment, or the rest of their turn.
             self.is_turn_over = true;
-            self.pull_at = now + self.config.round;
+            self.pull_at = Some(until.min(now + self.config.round));
         }
         self.pull = Pull::Idle;
     }

@@ -159,6 +159,8 @@ impl Tickets {
         if !place.is_settled && place.adopted.is_some() && is_known {
             place.is_settled = true;
             let seat = place.seat;
+            // What was over was the turn with another ticket.
+            self.is_turn_over = false;
             self.tell(Event::Took { seat });
             self.ask_witnesses(now);
         }
