@@ -32,7 +32,7 @@ impl Ring {
         };
         let live = list.seats.iter().filter(was_there).count();
         let is_calm = place.awake_since < since && self.network.was_whole_since(since);
-        if is_calm && live > usize::from(config.faults) {
+        if is_calm && live >= list.seats.len().div_ceil(2) {
             self.checks.complain(Violation::LostAgainstItsWill {
                 at: now,
                 member,

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use crate::base::{TicketMessage, Time};
+use crate::base::{Seat, TicketMessage, Time, Witnesses};
 use crate::proto::tickets::Event;
+use crate::sim::numbers::member_number;
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +87,73 @@ pub enum Trace {
 
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:>10.6} {:>4} {:?}", self.at.as_secs_f64(), self.member, self.what)
+        write!(f, "{:>12.6} {:>4} ", self.at.as_secs_f64(), self.member)?;
+        match &self.what {
+            Trace::Sent { to, message } => write!(f, "-> {to}: {}", told(message)),
+            Trace::Got { from, message } => write!(f, "<- {from}: {}", told(message)),
+            Trace::Event(event) => f.write_str(&happened(event)),
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
+
+/// A seat as ticket/member.incarnation, without the part of the incarnation that tells lives apart.
+fn place(seat: &Seat) -> String {
+    let (life, number) = (seat.incarnation >> 32, seat.incarnation & 0xffff_ffff);
+    format!("{}/{}.{life}.{number}", seat.ticket, member_number(seat.member))
+}
+
+fn places(seats: &[Seat]) -> String {
+    format!("[{}]", seats.iter().map(place).collect::<Vec<_>>().join(" "))
+}
+
+fn list(witnesses: Option<&Witnesses>) -> String {
+    witnesses.map_or("-".to_owned(), |list| format!("v{}{}", list.version, places(&list.seats)))
+}
+
+fn told(message: &TicketMessage) -> String {
+    match message {
+        TicketMessage::Ask(ask) => format!(
+            "Ask {} #{} next {} {} goes by {} would by {}",
+            place(&ask.seat),
+            ask.number,
+            place(&ask.next),
+            if ask.is_settled { "settled" } else { "unsettled" },
+            list(ask.adopted.as_ref()),
+            list(ask.proposed.as_ref()),
+        ),
+        TicketMessage::Vouch { number, adopted, proposed, .. } => {
+            format!("Vouch #{number} {adopted:?} {proposed:?}")
+        }
+        TicketMessage::NotMe { seat } => format!("NotMe {}", place(seat)),
+        TicketMessage::Wait { coordinators } => {
+            format!("Wait {:?}", coordinators.iter().map(|member| member_number(*member)).collect::<Vec<_>>())
+        }
+        TicketMessage::Grant { by, seat, followers, witnesses } => format!(
+            "Grant {} by {} before {} witnesses {}",
+            place(seat),
+            place(by),
+            places(followers),
+            places(witnesses),
+        ),
+        TicketMessage::Update { witnesses, .. } => format!("Update {}", places(witnesses)),
+        TicketMessage::Lock { seat, attempt, to } => {
+            format!("Lock #{attempt} from {} to {}", place(seat), place(to))
+        }
+        TicketMessage::Release { seat, next, number } => {
+            format!("Release #{number} {} next {}", place(seat), place(next))
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+fn happened(event: &Event) -> String {
+    match event {
+        Event::Took { seat } => format!("took {}", place(seat)),
+        Event::SlotBegan { seat, number, .. } => format!("pulls by {} #{number}", place(seat)),
+        Event::Lost { seat, is_given_back: true } => format!("gave {} back", place(seat)),
+        Event::Lost { seat, is_given_back: false } => format!("lost {}", place(seat)),
+        Event::Excluded { seats } => format!("excluded {}", places(seats)),
+        other => format!("{other:?}"),
     }
 }
