@@ -175,7 +175,8 @@ impl Exec {
     fn ran_only_in(&self, slots: &[(f64, f64)]) {
         let mut beats = 0;
         for line in self.lines("be") {
-            let at: f64 = line.split(' ').nth(1).unwrap().parse().unwrap();
+            // A clock that was killed, a moment before the shell that asked it, has told no time.
+            let Ok(at) = line.split(' ').nth(1).unwrap().parse::<f64>() else { continue };
             let is_in = slots.iter().any(|(began, ended)| (*began..=*ended).contains(&at));
             assert!(is_in, "{line} is in none of {slots:?}");
             beats += 1;

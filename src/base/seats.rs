@@ -110,6 +110,8 @@ pub enum TicketMessage {
     },
     /// Your witnesses should be these.
     Update {
+        /// Who is meant.
+        to: Seat,
         /// The sender first.
         witnesses: Vec<Seat>,
     },

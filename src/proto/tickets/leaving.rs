@@ -1,0 +1,112 @@
+//! Leaving: a ticket goes back to the one before us.
+
+use std::time::Duration;
+
+use crate::base::{MemberId, Seat, TicketMessage, Time};
+
+use super::machine::{State, Tickets};
+use super::nouns::Event;
+
+/// A try to leave: from its first word on the ticket is not used any more.
+#[derive(Clone, Debug)]
+pub(super) struct Release {
+    number: u64,
+    pub(super) repeat_at: Time,
+}
+
+impl Tickets {
+    /// Gives the ticket back if that is wanted and possible now.
+    pub(super) fn give_back(&mut self, now: Time) {
+        let wants = self.is_leaving || self.should_yield(now) || self.is_stuck(now);
+        let State::In(place) = &mut self.state else { return };
+        let is_busy = place.admission.is_some()
+            || place.exclusion.is_some()
+            || !place.is_settled
+            || !place.is_at_rest(&self.config) && place.stuck_since.is_none();
+        if !wants || is_busy || self.pull.is_running() || place.release.is_some() || now < self.release_at {
+            return;
+        }
+        if place.is_alone() {
+            // Nobody is there to take it. Who only makes room stays; who goes is the last one.
+            if self.is_leaving {
+                self.lose(true, now);
+            }
+            return;
+        }
+        place.release = Some(Release { number: place.next_number(), repeat_at: now });
+        self.repeat_release(now);
+    }
+
+    pub(super) fn repeat_release(&mut self, now: Time) {
+        let pause = self.config.round / 4;
+        let State::In(place) = &mut self.state else { return };
+        let (seat, next, predecessor) = (place.seat, place.next, place.predecessor());
+        let Some(release) = place.release.as_mut().filter(|release| now >= release.repeat_at) else { return };
+        release.repeat_at = now + pause;
+        let number = release.number;
+        if let Some(predecessor) = predecessor {
+            self.send(predecessor.member, TicketMessage::Release { seat, next, number });
+        }
+    }
+
+    pub(super) fn on_release(&mut self, from: MemberId, seat: Seat, next: Seat, number: u64, now: Time) {
+        if seat.member != from {
+            return;
+        }
+        let State::In(place) = &mut self.state else { return };
+        if place.gone.contains_key(&seat) {
+            // We have it already, and that was not heard.
+            return self.send(from, TicketMessage::Released { number });
+        }
+        let is_busy = place.exclusion.is_some()
+            || place.release.is_some()
+            || place.admission.is_some()
+            || !place.is_settled
+            || place.next != seat;
+        let refused = place.followers.get(seat).map_or(0, |follower| follower.refused);
+        if is_busy || number <= refused {
+            if let Some(follower) = place.followers.get_mut(seat) {
+                follower.refused = refused.max(number);
+            }
+            return self.send(from, TicketMessage::Refused { number });
+        }
+        place.followers.name(self.config.tickets, seat, next, place.seat, now);
+        place.next = next;
+        place.is_gone(seat, now);
+        if place.is_alone() {
+            place.be_alone();
+        }
+        self.send(from, TicketMessage::Released { number });
+        self.ask_witnesses(now);
+    }
+
+    pub(super) fn on_released(&mut self, number: u64, now: Time) {
+        if self.is_releasing(number) {
+            self.lose(true, now);
+        }
+    }
+
+    /// Not now. As this try is void, everything is as it was.
+    pub(super) fn on_refused(&mut self, number: u64, now: Time) {
+        if self.is_releasing(number) {
+            self.release_at = now + self.rng.uniform(Duration::ZERO, self.config.round);
+            if let State::In(place) = &mut self.state {
+                place.release = None;
+            }
+        }
+    }
+
+    fn is_releasing(&self, number: u64) -> bool {
+        matches!(&self.state, State::In(place)
+            if place.release.as_ref().is_some_and(|release| release.number == number))
+    }
+
+    /// Says goodbye when there is nothing left to give back.
+    pub(super) fn go_when_out(&mut self) {
+        if self.is_leaving && !self.has_left && matches!(self.state, State::Out(_)) && !self.pull.is_running()
+        {
+            self.has_left = true;
+            self.tell(Event::Left);
+        }
+    }
+}
