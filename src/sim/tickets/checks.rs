@@ -42,8 +42,17 @@ impl Checks {
         &self.violations
     }
 
+    /// Of each kind the first is enough.
     pub(super) fn complain(&mut self, violation: Violation) {
-        self.violations.push(violation);
+        let kind = std::mem::discriminant(&violation);
+        if self.violations.iter().all(|known| std::mem::discriminant(known) != kind) {
+            self.violations.push(violation);
+        }
+    }
+
+    /// Whether a ticket was in two hands: from there on nothing has a meaning.
+    pub(super) fn is_over(&self) -> bool {
+        self.violations.iter().any(Violation::is_duplicate)
     }
 
     /// Members that were sure when they were last looked at.
