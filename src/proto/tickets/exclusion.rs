@@ -8,8 +8,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::base::{MemberId, Seat, TicketMessage, Time};
+use crate::base::{MemberId, Seat, TicketMessage, Time, Witnesses};
 
+use super::followers::Follower;
 use super::machine::{State, Tickets};
 use super::nouns::{Config, Event};
 use super::place::Place;
@@ -71,6 +72,8 @@ enum Outlook {
     Well,
     /// These are silent, and that one answers.
     Silent { seats: Vec<Seat>, to: Seat },
+    /// More are silent than can be excluded, or nobody answers.
+    TooMany,
     /// Our successor is silent, and we do not know enough.
     Unknown,
 }
@@ -83,9 +86,10 @@ impl Tickets {
             return;
         }
         let outlook = outlook(place, &self.config, now);
+        place.is_well = matches!(outlook, Outlook::Well);
         place.stuck_since = match outlook {
-            Outlook::Well => None,
-            _ => Some(place.stuck_since.unwrap_or(now)),
+            Outlook::Unknown => Some(place.stuck_since.unwrap_or(now)),
+            _ => None,
         };
         let is_certain = place.exclusion.as_ref().is_some_and(|exclusion| exclusion.is_certain);
         match outlook {
@@ -97,7 +101,7 @@ impl Tickets {
                     self.begin_exclusion(seats, to, now);
                 }
             }
-            Outlook::Well | Outlook::Unknown => self.call_off(),
+            Outlook::Well | Outlook::TooMany | Outlook::Unknown => self.call_off(),
         }
         self.go_on_excluding(now);
     }
@@ -140,7 +144,10 @@ impl Tickets {
     }
 
     fn go_on_excluding(&mut self, now: Time) {
-        let wait = self.wait();
+        let wait = self.config.wait();
+        #[cfg(test)]
+        let wait =
+            if self.config.flaw == Some(super::Flaw::NoWait) { std::time::Duration::ZERO } else { wait };
         let State::In(place) = &mut self.state else { return };
         let Some(mut exclusion) = place.exclusion.take() else { return };
         match exclusion.step {
@@ -159,7 +166,7 @@ impl Tickets {
             if self.is_enough(&exclusion, &exclusion.confirmed) {
                 return self.take_over(exclusion, now);
             }
-            if now >= since + wait {
+            if now >= since + self.config.wait() {
                 // Some promises have run out meanwhile.
                 exclusion.step = Step::Locking;
                 exclusion.locked.clear();
@@ -195,17 +202,17 @@ impl Tickets {
     }
 
     /// Whether those, with ourselves, are enough of every list by which one of the excluded may go.
-    fn is_enough(&self, exclusion: &Exclusion, agreed: &BTreeSet<Seat>) -> bool {
+    fn is_enough(&self, exclusion: &Exclusion, those: &BTreeSet<Seat>) -> bool {
         let State::In(place) = &self.state else { return false };
         let is_gone = |seat: &Seat| place.followers.get(*seat).is_some_and(|follower| follower.is_gone);
-        let agrees = |seat: &&Seat| **seat == place.seat || agreed.contains(seat) || is_gone(seat);
+        let agrees = |seat: &&Seat| **seat == place.seat || those.contains(seat) || is_gone(seat);
         let faults = usize::from(self.config.faults);
         let mut lists = exclusion
             .seats
             .iter()
             .filter(|seat| !is_gone(seat))
             .filter_map(|seat| place.followers.get(*seat))
-            .flat_map(|follower| &follower.lists);
+            .flat_map(|follower| lists_of(follower, &self.config));
         lists.all(|list| {
             list.seats.iter().filter(agrees).count() >= needed_to_exclude(list.seats.len(), faults)
         })
@@ -217,7 +224,7 @@ impl Tickets {
         let mut released = witnesses_of(place, &exclusion);
         released.retain(|witness| !exclusion.confirmed.contains(witness));
         place.next = exclusion.to;
-        place.stuck_since = None;
+        place.is_well = true;
         for seat in &exclusion.seats {
             place.is_gone(*seat, now);
         }
@@ -234,7 +241,7 @@ impl Tickets {
     // --- what others exclude ----------------------------------------------------------------------------------
 
     pub(super) fn on_lock(&mut self, from: MemberId, seat: Seat, attempt: u64, to: Seat, now: Time) {
-        let until = now + self.wait() * PROMISE;
+        let until = now + self.config.wait() * PROMISE;
         let tickets = self.config.tickets;
         let State::In(place) = &mut self.state else { return };
         let is_within = |ticket| is_between(tickets, ticket, seat.ticket, to.ticket);
@@ -303,33 +310,44 @@ fn witnesses_of(place: &Place, exclusion: &Exclusion) -> BTreeSet<Seat> {
     others.copied().collect()
 }
 
+/// Every list by which it may go.
+#[cfg(not(test))]
+fn lists_of<'a>(follower: &'a Follower, _: &Config) -> &'a [Witnesses] {
+    &follower.lists
+}
+
+#[cfg(test)]
+fn lists_of<'a>(follower: &'a Follower, config: &Config) -> &'a [Witnesses] {
+    let is_broken = config.flaw == Some(super::Flaw::ShownListOnly);
+    if is_broken { follower.adopted.as_slice() } else { &follower.lists }
+}
+
 fn outlook(place: &Place, config: &Config, now: Time) -> Outlook {
     let (chain, is_closed) = place.chain(config);
-    let silent_since = |seat: Seat| place.followers.get(seat).map(|follower| follower.last_heard());
     let mut seats = Vec::new();
-    let mut is_known = true;
-    // Beyond those, there may be lists in which we are not: they are too far away.
-    let most = usize::from(config.faults) + 1;
+    let mut to = is_closed.then_some(place.seat);
     for seat in chain {
         let Some(follower) = place.followers.get(seat) else { break };
-        let is_there = silent_since(seat).is_some_and(|heard| now < heard + config.lease + config.round);
-        if !follower.is_gone && is_there && (follower.heard_at.is_some() || seats.is_empty()) {
-            return if seats.is_empty() {
-                Outlook::Well
-            } else if is_known {
-                Outlook::Silent { seats, to: seat }
-            } else {
-                Outlook::Unknown
-            };
+        // Who was just let in may take a moment to be heard.
+        let is_there = !follower.is_silent(config, now) && (follower.heard_at.is_some() || seats.is_empty());
+        if is_there && !follower.is_gone {
+            to = Some(seat);
+            break;
         }
-        // Of whom does not go by us yet, others may know lists that we do not, and successors that it has let in.
-        is_known &=
-            follower.is_gone || follower.adopted.as_ref().is_none_or(|list| list.seats.contains(&place.seat));
         seats.push(seat);
     }
-    match (is_closed && is_known && seats.len() <= most, seats.is_empty()) {
-        (_, true) => Outlook::Well,
-        (true, false) => Outlook::Silent { seats, to: place.seat },
-        (false, false) => Outlook::Unknown,
+    if seats.is_empty() {
+        return Outlook::Well;
+    }
+    // Of whom does not go by us yet, others may know lists that we do not, and newcomers that it has let in.
+    let goes_by_us = |seat: &Seat| place.followers.get(*seat).is_some_and(|it| it.goes_by(place.seat));
+    // Farther away, there may be lists in which we are not.
+    let is_gone = |seat: &Seat| place.followers.get(*seat).is_some_and(|it| it.is_gone);
+    let faults = usize::from(config.faults);
+    let most = if seats.iter().all(is_gone) { 2 * faults } else { faults + 1 };
+    match to {
+        Some(to) if seats.len() <= most && seats.iter().all(goes_by_us) => Outlook::Silent { seats, to },
+        _ if seats.iter().all(goes_by_us) => Outlook::TooMany,
+        _ => Outlook::Unknown,
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::base::{Ask, MemberId, Seat, Ticket, Time, Witnesses};
 
+use super::nouns::Config;
 use super::ring::steps;
 
 /// One seat after ours.
@@ -22,6 +23,8 @@ pub(super) struct Follower {
     /// Every list for which we vouched and by which it may go now or later. It can go by no other: a list counts only when
     /// all of it agree, and we are in each.
     pub(super) lists: Vec<Witnesses>,
+    /// It was let in by us, or by one that goes by us: it cannot have become anything without us.
+    is_ours: bool,
     /// Its member has said that this seat is no more.
     pub(super) is_gone: bool,
     /// Tries to leave that we have refused.
@@ -31,7 +34,7 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    fn new(next: Option<Seat>, now: Time) -> Self {
+    fn new(next: Option<Seat>, is_ours: bool, now: Time) -> Self {
         Self {
             next,
             number: 0,
@@ -40,6 +43,7 @@ impl Follower {
             is_settled: false,
             adopted: None,
             lists: Vec::new(),
+            is_ours,
             is_gone: false,
             refused: 0,
             unlocked: 0,
@@ -64,7 +68,20 @@ impl Follower {
         }
     }
 
-    pub(super) fn last_heard(&self) -> Time {
+    /// Whether we know every list by which it may go.
+    pub(super) fn goes_by(&self, me: Seat) -> bool {
+        match &self.adopted {
+            Some(list) => list.seats.contains(&me),
+            None => self.is_ours || self.heard_at.is_some(),
+        }
+    }
+
+    /// For longer than it takes to lose its ticket.
+    pub(super) fn is_silent(&self, config: &Config, now: Time) -> bool {
+        now >= self.last_heard() + config.lease + config.round
+    }
+
+    fn last_heard(&self) -> Time {
         self.heard_at.unwrap_or(self.known_at)
     }
 }
@@ -79,7 +96,8 @@ impl Followers {
     /// As we are told when we get our seat: nearest first.
     pub(super) fn in_order(seats: &[Seat], now: Time) -> Self {
         let nexts = seats.iter().skip(1).copied().map(Some).chain([None]);
-        let seats = seats.iter().zip(nexts).map(|(seat, next)| (*seat, Follower::new(next, now))).collect();
+        let seats =
+            seats.iter().zip(nexts).map(|(seat, next)| (*seat, Follower::new(next, false, now))).collect();
         Self { seats }
     }
 
@@ -92,7 +110,7 @@ impl Followers {
     }
 
     pub(super) fn insert(&mut self, seat: Seat, next: Seat, now: Time) {
-        self.seats.insert(seat, Follower::new(Some(next), now));
+        self.seats.insert(seat, Follower::new(Some(next), true, now));
     }
 
     pub(super) fn remove(&mut self, seat: Seat) {
@@ -122,12 +140,13 @@ impl Followers {
     pub(super) fn name(&mut self, tickets: Ticket, namer: Seat, next: Seat, me: Seat, now: Time) {
         let Some(follower) = self.seats.get_mut(&namer) else { return };
         let before = follower.next.replace(next);
+        let is_ours = follower.goes_by(me);
         if next == me || self.seats.contains_key(&next) {
             return;
         }
         let way = |to: Seat| steps(tickets, namer.ticket, to.ticket);
         let after = before.filter(|before| way(next) < way(*before));
-        self.seats.insert(next, Follower::new(after, now));
+        self.seats.insert(next, Follower::new(after, is_ours, now));
     }
 
     /// A question of a seat that is in the chain: false if a later one came already.

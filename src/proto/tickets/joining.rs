@@ -182,13 +182,13 @@ impl Tickets {
 
     /// Lets the one in that waits longest, one at a time.
     pub(super) fn admit(&mut self, now: Time) {
-        if self.is_leaving {
+        if self.is_leaving() {
             return;
         }
         let State::In(place) = &mut self.state else { return };
-        let is_busy = place.admission.is_some() || place.exclusion.is_some() || place.stuck_since.is_some();
+        let is_busy = place.admission.is_some() || place.exclusion.is_some() || !place.is_well;
         let free = place.free(&self.config);
-        if is_busy || !place.is_sure(now) || free == 0 {
+        if is_busy || !place.is_sure(&self.config, now) || free == 0 {
             return;
         }
         let Some(waiter) = self.waiting.first(now) else { return };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::base::{MemberId, Seat, TicketMessage, Time};
 
-use super::machine::{State, Tickets};
+use super::machine::{Leaving, State, Tickets};
 use super::nouns::Event;
 
 /// A try to leave: from its first word on the ticket is not used any more.
@@ -17,18 +17,18 @@ pub(super) struct Release {
 impl Tickets {
     /// Gives the ticket back if that is wanted and possible now.
     pub(super) fn give_back(&mut self, now: Time) {
-        let wants = self.is_leaving || self.should_yield(now) || self.is_stuck(now);
+        let wants = self.is_leaving() || self.should_yield(now) || self.is_stuck(now);
         let State::In(place) = &mut self.state else { return };
         let is_busy = place.admission.is_some()
             || place.exclusion.is_some()
             || !place.is_settled
-            || !place.is_at_rest(&self.config) && place.stuck_since.is_none();
+            || !place.is_at_rest(&self.config) && place.is_well;
         if !wants || is_busy || self.pull.is_running() || place.release.is_some() || now < self.release_at {
             return;
         }
         if place.is_alone() {
             // Nobody is there to take it. Who only makes room stays; who goes is the last one.
-            if self.is_leaving {
+            if self.is_leaving() {
                 self.lose(true, now);
             }
             return;
@@ -103,9 +103,9 @@ impl Tickets {
 
     /// Says goodbye when there is nothing left to give back.
     pub(super) fn go_when_out(&mut self) {
-        if self.is_leaving && !self.has_left && matches!(self.state, State::Out(_)) && !self.pull.is_running()
-        {
-            self.has_left = true;
+        let is_out = matches!(self.state, State::Out(_)) && !self.pull.is_running();
+        if self.leaving == Leaving::Wanted && is_out {
+            self.leaving = Leaving::Done;
             self.tell(Event::Left);
         }
     }

@@ -32,6 +32,14 @@ impl Out {
     }
 }
 
+/// Whether we want to go for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Leaving {
+    No,
+    Wanted,
+    Done,
+}
+
 #[derive(Clone, Debug)]
 pub(super) enum State {
     Out(Out),
@@ -51,14 +59,12 @@ pub struct Tickets {
     /// Members that are in the ring, or may know who is.
     pub(super) known: Vec<MemberId>,
     pub(super) has_work: bool,
-    pub(super) is_leaving: bool,
-    pub(super) has_left: bool,
+    pub(super) leaving: Leaving,
     pub(super) pull: Pull,
     /// Slots so far.
     pub(super) slots: u64,
     /// We have pulled for a whole turn, or have nothing to pull.
     pub(super) is_turn_over: bool,
-    pub(super) was_sure: bool,
     /// Until when we keep our ticket with nothing to pull while others wait.
     pub(super) idle_until: Option<Time>,
     /// Not before then another pull, another try to leave.
@@ -80,12 +86,10 @@ impl Tickets {
             waiting: Waiting::default(),
             known: Vec::new(),
             has_work: false,
-            is_leaving: false,
-            has_left: false,
+            leaving: Leaving::No,
             pull: Pull::Idle,
             slots: 0,
             is_turn_over: false,
-            was_sure: false,
             idle_until: None,
             pull_at: now,
             release_at: now,
@@ -99,7 +103,7 @@ impl Tickets {
             Input::Wake => {}
             Input::Found => self.found(now),
             Input::Work(has_work) => self.has_work = has_work,
-            Input::Leave => self.is_leaving = true,
+            Input::Leave => self.leaving = self.leaving.max(Leaving::Wanted),
             Input::SlotStopped => self.on_slot_stopped(now),
             Input::Known(members) => self.learn(&members),
             Input::Received { from, message } => self.on_message(from, message, now),
@@ -128,7 +132,7 @@ impl Tickets {
     }
 
     fn deadlines_of(&self, place: &Place) -> Vec<Option<Time>> {
-        let until = place.sure_until().filter(|_| self.was_sure);
+        let until = place.sure_until(&self.config).filter(|_| place.was_sure);
         let stop_at = until.filter(|_| matches!(self.pull, Pull::Running { .. }));
         vec![
             Some(place.ask_at),
@@ -154,7 +158,7 @@ impl Tickets {
     /// The seat by which we may pull and give out tickets at this moment.
     pub fn sure_seat(&self, now: Time) -> Option<Seat> {
         match &self.state {
-            State::In(place) if place.is_sure(now) => Some(place.seat),
+            State::In(place) if place.is_sure(&self.config, now) => Some(place.seat),
             _ => None,
         }
     }
@@ -194,18 +198,17 @@ impl Tickets {
     }
 
     pub(super) fn wants_a_ticket(&self) -> bool {
-        self.has_work && !self.is_leaving
+        self.has_work && !self.is_leaving()
     }
 
-    /// After so long, what was granted before has ended by everybody's clock.
-    pub(super) fn wait(&self) -> Duration {
-        self.config.wait()
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving != Leaving::No
     }
 
     // --- what happens -----------------------------------------------------------------------------------------
 
     fn found(&mut self, now: Time) {
-        if matches!(self.state, State::Out(_)) && !self.is_leaving {
+        if matches!(self.state, State::Out(_)) && !self.is_leaving() {
             self.incarnation += 1;
             let seat = Seat { ticket: 0, member: self.me, incarnation: self.incarnation };
             self.state = State::In(Box::new(Place::first(seat, now)));

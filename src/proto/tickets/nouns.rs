@@ -21,6 +21,9 @@ pub struct Config {
     pub drift_ppm: u32,
     /// A pull that is told to end has ended within this.
     pub stop_within: Duration,
+    /// What a test has broken on purpose.
+    #[cfg(test)]
+    pub(crate) flaw: Option<super::Flaw>,
 }
 
 impl Config {
@@ -34,6 +37,8 @@ impl Config {
             lease: Duration::from_secs(3),
             drift_ppm: 1000,
             stop_within: Duration::from_millis(500),
+            #[cfg(test)]
+            flaw: None,
         }
     }
 

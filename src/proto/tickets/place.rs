@@ -49,7 +49,11 @@ pub(super) struct Place {
     pub(super) admission: Option<Admission>,
     pub(super) exclusion: Option<Exclusion>,
     pub(super) release: Option<Release>,
-    /// Since when somebody after us is silent whom we cannot exclude.
+    /// Whether we were sure when that was looked at last.
+    pub(super) was_sure: bool,
+    /// Our successor answers.
+    pub(super) is_well: bool,
+    /// Since when it does not, and we know too little of it to exclude it.
     pub(super) stuck_since: Option<Time>,
 }
 
@@ -83,6 +87,8 @@ impl Place {
             admission: None,
             exclusion: None,
             release: None,
+            was_sure: false,
+            is_well: true,
             stuck_since: None,
         }
     }
@@ -208,9 +214,9 @@ impl Place {
     }
 
     /// Until when enough witnesses vouch for us; `None` if they do not.
-    pub(super) fn sure_until(&self) -> Option<Time> {
+    pub(super) fn sure_until(&self, config: &Config) -> Option<Time> {
         let list = self.adopted.as_ref()?;
-        let Some(place) = needed_to_stay(list.seats.len()).checked_sub(1) else {
+        let Some(place) = needed(list.seats.len(), config).checked_sub(1) else {
             return Some(Time::ZERO + Duration::MAX);
         };
         let mut words: Vec<Time> = self.words.values().copied().collect();
@@ -219,8 +225,8 @@ impl Place {
     }
 
     /// Whether the ticket is ours without doubt at this moment.
-    pub(super) fn is_sure(&self, now: Time) -> bool {
-        self.is_settled && self.release.is_none() && self.sure_until().is_some_and(|until| now < until)
+    pub(super) fn is_sure(&self, config: &Config, now: Time) -> bool {
+        self.is_settled && self.release.is_none() && self.sure_until(config).is_some_and(|until| now < until)
     }
 
     /// So many witnesses say that we have no seat that it cannot be ours any more.
@@ -299,8 +305,24 @@ impl Place {
 
     /// Whether we have promised to vouch for nobody with this ticket.
     pub(super) fn is_locked(&self, ticket: Ticket, config: &Config, now: Time) -> bool {
+        #[cfg(test)]
+        if config.flaw == Some(super::Flaw::NoLock) {
+            return false;
+        }
         let ours = self.exclusion.as_ref().map(|exclusion| (self.seat, exclusion.to()));
         let theirs = self.locks.iter().filter(|lock| lock.is_in_force(now)).map(|lock| (lock.from, lock.to));
         theirs.chain(ours).any(|(from, to)| is_between(config.tickets, ticket, from.ticket, to.ticket))
     }
+}
+
+/// How many of so many witnesses must vouch.
+#[cfg(not(test))]
+fn needed(witnesses: usize, _: &Config) -> usize {
+    needed_to_stay(witnesses)
+}
+
+#[cfg(test)]
+fn needed(witnesses: usize, config: &Config) -> usize {
+    let is_broken = config.flaw == Some(super::Flaw::AllMustVouch);
+    if is_broken { witnesses } else { needed_to_stay(witnesses) }
 }

@@ -62,7 +62,7 @@ impl Tickets {
     /// The ticket is ours for longer than it takes to stop.
     fn may_pull_at(&self, now: Time) -> bool {
         let State::In(place) = &self.state else { return false };
-        !self.is_leaving && !place.is_denied() && place.is_sure(now + self.config.stop_within)
+        !self.is_leaving() && !place.is_denied() && place.is_sure(&self.config, now + self.config.stop_within)
     }
 
     pub(super) fn on_slot_stopped(&mut self, now: Time) {
@@ -75,13 +75,10 @@ impl Tickets {
     }
 
     fn tell_whether_sure(&mut self, now: Time) {
-        let State::In(place) = &self.state else {
-            self.was_sure = false;
-            return;
-        };
-        let is_sure = place.is_sure(now);
-        if place.is_settled && is_sure != self.was_sure {
-            self.was_sure = is_sure;
+        let State::In(place) = &mut self.state else { return };
+        let is_sure = place.is_sure(&self.config, now);
+        if is_sure != place.was_sure {
+            place.was_sure = is_sure;
             self.tell(if is_sure { Event::Sure } else { Event::Unsure });
         }
     }

@@ -12,13 +12,27 @@ impl Tickets {
         let waiters = self.waiting.told(now);
         let State::In(place) = &mut self.state else { return };
         let ask = place.ask(waiters, now);
-        let pace = if place.is_settled { self.config.round } else { self.config.round / 4 };
-        place.ask_at = now + pace;
+        let pause = if place.is_settled { self.config.round } else { self.config.round / 4 };
+        place.ask_at = now + pause;
         let witnesses = place.witnesses();
         for witness in witnesses {
             self.send(witness.member, TicketMessage::Ask(ask.clone()));
         }
         self.update_successor();
+        self.knock_at_the_silent(now);
+    }
+
+    /// Who is silent may have come back without its seat, and tells if it is spoken to.
+    fn knock_at_the_silent(&mut self, now: Time) {
+        let State::In(place) = &self.state else { return };
+        let (chain, _) = place.chain(&self.config);
+        let is_silent =
+            |seat: &Seat| place.followers.get(*seat).is_some_and(|it| it.is_silent(&self.config, now));
+        let silent: Vec<Seat> = chain.into_iter().take_while(is_silent).collect();
+        let Some(witnesses) = place.witnesses_after_us(place.next, &self.config) else { return };
+        for to in silent {
+            self.send(to.member, TicketMessage::Update { to, witnesses: witnesses.clone() });
+        }
     }
 
     /// Unless it goes by them already.

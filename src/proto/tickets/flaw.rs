@@ -1,0 +1,14 @@
+//! Rules that a test may switch off, to see that the checkers notice.
+
+/// Which rule is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// All witnesses must vouch, as in the paper's pseudo-code: one crash empties the ring.
+    AllMustVouch,
+    /// Only the list that was last shown counts: an update may have been taken and its answer lost.
+    ShownListOnly,
+    /// The excluded are not given the time to notice.
+    NoWait,
+    /// Whoever has promised to vouch no more does so all the same.
+    NoLock,
+}
