@@ -15,6 +15,8 @@ mod presence;
 mod queue;
 mod report;
 mod scenario;
+mod split;
+pub mod tickets;
 mod trace;
 mod uncoordinated;
 mod verdicts;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::base::{Rng, Time};
+use crate::sim::split::Split;
 
 /// What goes wrong, and how often. Shares are between 0 and 1; spans are means.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,13 +96,6 @@ impl Faults {
     }
 }
 
-/// A split: some members on one side.
-#[derive(Clone, Debug)]
-struct Split {
-    side: Vec<bool>,
-    is_one_way: bool,
-}
-
 /// The network between the members.
 #[derive(Debug)]
 pub(super) struct Network {
@@ -133,14 +127,12 @@ impl Network {
     }
 
     pub(super) fn split(&mut self, members: usize) {
-        let side = (0..members).map(|_| self.rng.below(2) == 0).collect();
-        self.split = Some(Split { side, is_one_way: self.rng.below(2) == 0 });
+        self.split = Some(Split::drawn(members, 2, &mut self.rng));
     }
 
     /// Every second member on the other side, and nothing gets across.
     pub(super) fn halve(&mut self, members: usize) {
-        let side = (0..members).map(|member| member % 2 == 0).collect();
-        self.split = Some(Split { side, is_one_way: false });
+        self.split = Some(Split::halves(members));
     }
 
     pub(super) fn join(&mut self) {
@@ -185,10 +177,6 @@ impl Network {
     }
 
     fn is_cut(&self, from: usize, to: usize) -> bool {
-        let Some(split) = &self.split else { return false };
-        match (split.side.get(from), split.side.get(to)) {
-            (Some(a), Some(b)) if a != b => !split.is_one_way || *a,
-            _ => false,
-        }
+        self.split.as_ref().is_some_and(|split| split.cuts(from, to))
     }
 }
