@@ -8,6 +8,7 @@
 //! Nothing here reads a clock or starts a thread: whoever wants several runs at once runs them.
 
 mod circle;
+mod clock;
 pub mod figures;
 mod measure;
 mod numbers;

@@ -38,7 +38,8 @@ use super::settings::read_toml;
   stroll simulate --scenario config/scenarios/comparison.toml --figures figures
   stroll simulate --whole --loss 0.2 --crash-every 1m --runs 20    whole nodes on a bad network
   stroll simulate --whole --swarm --runs 100                       faults drawn from the seeds
-  stroll simulate --mode tickets --swarm --runs 100                tickets instead of a token")]
+  stroll simulate --mode tickets --swarm --runs 100                tickets instead of a token
+  stroll simulate --whole --mode tickets --swarm --runs 100        the same with whole nodes")]
 pub(super) struct Args {
     /// Take the values from this TOML file; its keys are the flags, with _ for -
     #[arg(long, value_name = "FILE", env = "STROLL_SCENARIO")]
@@ -73,14 +74,14 @@ pub(super) fn run(args: Args, settings: Options) -> anyhow::Result<()> {
         None => Options::default(),
     };
     let options = args.options.clone().or(from_file).or(settings);
+    if args.whole.whole {
+        return whole::run(&args, &options);
+    }
     if args.tickets.are_simulated() {
         return tickets::run(&args, &options);
     }
-    if args.whole.swarm && !args.whole.whole {
+    if args.whole.swarm {
         return Err(UsageError("swarm: faults are drawn with --whole or with --mode tickets".into()).into());
-    }
-    if args.whole.whole {
-        return whole::run(&args.whole, &options, args.json, args.progress);
     }
     let plan = options.resolve()?;
     let outcomes = simulate(&plan, args.progress)?;

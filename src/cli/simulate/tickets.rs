@@ -8,11 +8,15 @@ use serde_json::json;
 use stroll::base::units::{format_duration, parse_duration};
 use stroll::proto::tickets::Config;
 use stroll::sim::tickets::{Faults, Outcome, Ring, Scenario};
+use stroll::sim::whole::RingSize;
 
 use super::options::Options;
 use super::whole::WholeArgs;
 use super::{Args, seeds};
 use crate::cli::exit::UsageError;
+
+/// As real members go by it.
+const DRIFT_PPM: u32 = 1000;
 
 /// How members take turns, and what only tickets have.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
@@ -31,7 +35,7 @@ pub(super) struct TicketArgs {
     faults: u8,
 
     /// ρ: how wrong the members take their clocks to be at most, in parts of a million
-    #[arg(long, value_name = "PPM", default_value_t = 1000, env = "STROLL_DRIFT_PPM")]
+    #[arg(long, value_name = "PPM", default_value_t = DRIFT_PPM, env = "STROLL_DRIFT_PPM")]
     drift_ppm: u32,
 
     /// How wrong clocks really are; more than --drift-ppm breaks what the members rely on [default: --drift-ppm]
@@ -61,14 +65,34 @@ impl TicketArgs {
     pub(super) fn are_simulated(&self) -> bool {
         self.mode == Mode::Tickets
     }
+
+    /// The ring of whole nodes, who have their own idea of how wrong clocks are.
+    pub(super) fn ring_of_nodes(&self) -> Result<Option<RingSize>, UsageError> {
+        let checks = [
+            (self.tickets > 0, "tickets: must be at least 1"),
+            (self.faults > 0, "faults: must be at least 1"),
+            (
+                self.drift_ppm == DRIFT_PPM,
+                "drift-ppm: whole nodes go by 1000; --real-drift-ppm can be chosen",
+            ),
+            (self.idle_every.is_none(), "idle-every: whole nodes always have work"),
+            (self.trace == 0, "trace: there is none of whole nodes"),
+        ];
+        if let Some((_, reason)) = checks.iter().find(|(is_right, _)| !is_right) {
+            return Err(UsageError((*reason).into()));
+        }
+        let size = RingSize { tickets: self.tickets, faults: self.faults };
+        Ok(self.are_simulated().then_some(size))
+    }
+
+    /// How wrong clocks really are.
+    pub(super) fn real_drift_ppm(&self) -> u32 {
+        self.real_drift_ppm.unwrap_or(self.drift_ppm)
+    }
 }
 
 /// Runs all seeds; prints what came of them, and for every broken promise the command that repeats it.
 pub(super) fn run(args: &Args, options: &Options) -> anyhow::Result<()> {
-    if args.whole.whole {
-        let reason = "whole: whole nodes go by the token so far; leave --whole out to simulate tickets";
-        return Err(UsageError(reason.into()).into());
-    }
     let scenario = scenario(&args.tickets, &args.whole, options)?;
     let kept = args.tickets.trace;
     let simulate = |seed| {
@@ -122,7 +146,7 @@ fn scenario(args: &TicketArgs, network: &WholeArgs, options: &Options) -> Result
         pause_every: network.pause_every,
         leave_every: options.leave_every,
         idle_every: args.idle_every,
-        drift_ppm: args.real_drift_ppm.unwrap_or(args.drift_ppm),
+        drift_ppm: args.real_drift_ppm(),
         ..Faults::default()
     };
     Ok(Scenario {

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use serde_json::json;
 use stroll::base::units::{format_duration, parse_duration};
-use stroll::sim::whole::{Faults, Outcome, Scenario, Whole};
+use stroll::sim::whole::{Faults, Outcome, RingCounts, RingSize, Scenario, Whole};
 use stroll::trust::Suite;
 use stroll::wire::records::RuleSet;
 
 use super::options::{Options, RuleName};
-use super::seeds;
+use super::{Args, seeds};
 use crate::cli::exit::UsageError;
-use crate::cli::progress::Style;
 
 /// What goes wrong on the wire: with --whole, and where it makes sense with --mode tickets.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
@@ -77,10 +76,10 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
 }
 
 /// Runs all seeds; prints what came of them, and for every broken promise the command that repeats it.
-pub(super) fn run(args: &WholeArgs, options: &Options, is_json: bool, style: Style) -> anyhow::Result<()> {
+pub(super) fn run(args: &Args, options: &Options) -> anyhow::Result<()> {
     let scenario = scenario(args, options)?;
     let simulate = |seed| Whole::new(&scenario, seed).run();
-    let (outcomes, elapsed) = seeds::run(options, style, "simulating whole nodes", simulate)?;
+    let (outcomes, elapsed) = seeds::run(options, args.progress, "simulating whole nodes", simulate)?;
     let mut sum = Outcome::default();
     let mut broken = 0;
     for (seed, outcome) in outcomes {
@@ -90,13 +89,15 @@ pub(super) fn run(args: &WholeArgs, options: &Options, is_json: bool, style: Sty
         }
         sum.add(outcome);
     }
-    print(&scenario, &sum, elapsed, is_json)?;
+    print(&scenario, &sum, elapsed, args.json)?;
     anyhow::ensure!(broken == 0, "{broken} broken promises");
     Ok(())
 }
 
-fn scenario(args: &WholeArgs, options: &Options) -> Result<Scenario, UsageError> {
-    let usual = Scenario::default();
+fn scenario(args: &Args, options: &Options) -> Result<Scenario, UsageError> {
+    let Args { whole: args, tickets, .. } = args;
+    let ring = tickets.ring_of_nodes()?;
+    let usual = ring.map_or_else(Scenario::default, Scenario::of_ring);
     let members = options.members.unwrap_or(usual.members);
     if !(2..=10_000).contains(&members) {
         return Err(UsageError("members: whole circles have between 2 and 10000".into()));
@@ -120,10 +121,12 @@ fn scenario(args: &WholeArgs, options: &Options) -> Result<Scenario, UsageError>
         ban_every: args.ban_every,
         expiring: args.expiring,
         clock_skew: options.clock_skew.unwrap_or_default(),
+        drift_ppm: tickets.real_drift_ppm(),
         ..Faults::default()
     };
     Ok(Scenario {
         members,
+        ring,
         slot,
         skip,
         rules: rules(options)?,
@@ -147,43 +150,86 @@ fn print(scenario: &Scenario, sum: &Outcome, elapsed: Duration, is_json: bool) -
     let mut out = std::io::stdout().lock();
     let elapsed_s = elapsed.as_secs_f64();
     if is_json {
-        let object = json!({
+        let mut object = json!({
             "whole": true, "members": scenario.members, "runs": sum.runs, "passes": sum.passes,
             "duplicates": sum.duplicates, "violations": sum.violations.len(), "lost": sum.lost,
             "lost_by_crash": sum.lost_by_crash, "lost_by_ban": sum.lost_by_ban, "banned": sum.banned,
             "expelled": sum.expelled, "regenerated": sum.regenerated, "removed": sum.removed,
             "slots": sum.slots, "datagrams": sum.datagrams, "rejected": sum.rejected, "elapsed_s": elapsed_s,
         });
+        if let (Some(size), Some(object)) = (scenario.ring, object.as_object_mut()) {
+            object.append(&mut ring_object(size, sum.ring));
+        }
         writeln!(out, "{object}")?;
     } else {
+        let ring = scenario
+            .ring
+            .map_or_else(String::new, |ring| format!(", {} tickets, {} faults", ring.tickets, ring.faults));
         writeln!(
             out,
-            "{} whole nodes, slot {}; {} runs of {} and {} in peace",
+            "{} whole nodes{ring}, slot {}; {} runs of {} and {} in peace",
             scenario.members,
             format_duration(scenario.slot),
             sum.runs,
             format_duration(scenario.duration),
             format_duration(scenario.settle),
         )?;
-        for (name, count) in [
-            ("handoffs", sum.passes),
+        let of_turns = if scenario.ring.is_some() { ring_lines(sum) } else { token_lines(sum) };
+        for (name, count) in of_turns.into_iter().chain([
             ("broken promises", sum.violations.len() as u64),
-            ("of these tokens held twice", sum.duplicates),
-            ("tokens lost in a handoff", sum.lost),
-            ("tokens lost by a crash", sum.lost_by_crash),
-            ("tokens lost by a ban or expiry", sum.lost_by_ban),
             ("members banned", sum.banned),
             ("members that stopped by that", sum.expelled),
-            ("tokens regenerated", sum.regenerated),
-            ("tokens removed", sum.removed),
             ("slots", sum.slots),
             ("datagrams", sum.datagrams),
             ("datagrams dropped by members", sum.rejected),
-        ] {
+        ]) {
             writeln!(out, "  {name:30} {count:>12}")?;
         }
         writeln!(out, "  {:30} {elapsed_s:>12.2}", "real time, s")?;
     }
     out.flush()?;
     Ok(())
+}
+
+type Lines = Vec<(&'static str, u64)>;
+
+fn token_lines(sum: &Outcome) -> Lines {
+    vec![
+        ("handoffs", sum.passes),
+        ("tokens held twice", sum.duplicates),
+        ("tokens lost in a handoff", sum.lost),
+        ("tokens lost by a crash", sum.lost_by_crash),
+        ("tokens lost by a ban or expiry", sum.lost_by_ban),
+        ("tokens regenerated", sum.regenerated),
+        ("tokens removed", sum.removed),
+    ]
+}
+
+fn ring_lines(sum: &Outcome) -> Lines {
+    let ring = sum.ring;
+    vec![
+        ("rounds of seats", ring.rounds),
+        ("tickets in two hands", sum.duplicates),
+        ("tickets taken", ring.joins),
+        ("tickets given back", ring.given_back),
+        ("tickets lost", ring.lost),
+        ("seats excluded", ring.excluded),
+        ("times unsure", ring.unsure),
+        ("rings founded anew", ring.refounded),
+    ]
+}
+
+fn ring_object(size: RingSize, ring: RingCounts) -> serde_json::Map<String, serde_json::Value> {
+    let numbers = [
+        ("tickets", size.tickets.into()),
+        ("faults", size.faults.into()),
+        ("rounds", ring.rounds),
+        ("joins", ring.joins),
+        ("given_back", ring.given_back),
+        ("tickets_lost", ring.lost),
+        ("excluded", ring.excluded),
+        ("unsure", ring.unsure),
+        ("refounded", ring.refounded),
+    ];
+    numbers.into_iter().map(|(name, number)| (name.to_owned(), number.into())).collect()
 }

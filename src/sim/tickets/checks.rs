@@ -18,7 +18,7 @@ use super::violation::Violation;
 
 /// The books.
 #[derive(Debug)]
-pub(super) struct Checks {
+pub(in crate::sim) struct Checks {
     tickets: Ticket,
     claims: Claims,
     /// Pulls by ticket and member, and whether the member stands still, or has stood still and lost its right by that.
@@ -28,7 +28,7 @@ pub(super) struct Checks {
 }
 
 impl Checks {
-    pub(super) fn new(tickets: Ticket, members: usize) -> Self {
+    pub(in crate::sim) fn new(tickets: Ticket, members: usize) -> Self {
         Self {
             tickets,
             claims: Claims::new(tickets, members),
@@ -38,12 +38,12 @@ impl Checks {
         }
     }
 
-    pub(super) fn violations(&self) -> &[Violation] {
+    pub(in crate::sim) fn violations(&self) -> &[Violation] {
         &self.violations
     }
 
     /// Of each kind the first is enough.
-    pub(super) fn complain(&mut self, violation: Violation) {
+    pub(in crate::sim) fn complain(&mut self, violation: Violation) {
         let kind = std::mem::discriminant(&violation);
         if self.violations.iter().all(|known| std::mem::discriminant(known) != kind) {
             self.violations.push(violation);
@@ -61,7 +61,7 @@ impl Checks {
     }
 
     /// What the member claims now. `is_sure` is asked about others.
-    pub(super) fn claimed(
+    pub(in crate::sim) fn claimed(
         &mut self,
         member: u32,
         claim: Option<Claim>,
@@ -89,7 +89,13 @@ impl Checks {
         }
     }
 
-    pub(super) fn pull_began(&mut self, member: u32, seat: Seat, at: Time, is_sure: impl Fn(u32) -> bool) {
+    pub(in crate::sim) fn pull_began(
+        &mut self,
+        member: u32,
+        seat: Seat,
+        at: Time,
+        is_sure: impl Fn(u32) -> bool,
+    ) {
         let ticket = seat.ticket;
         let counts = |member: u32, is_frozen: bool| !is_frozen || is_sure(member);
         let others = self.pulls.range((ticket, 0)..=(ticket, u32::MAX));
@@ -108,12 +114,12 @@ impl Checks {
         }
     }
 
-    pub(super) fn pull_ended(&mut self, member: u32, ticket: Ticket) {
+    pub(in crate::sim) fn pull_ended(&mut self, member: u32, ticket: Ticket) {
         self.pulls.remove(&(ticket, member));
     }
 
     /// The member stands still, or goes on with its right intact.
-    pub(super) fn pull_frozen(&mut self, member: u32, ticket: Ticket, is_frozen: bool) {
+    pub(in crate::sim) fn pull_frozen(&mut self, member: u32, ticket: Ticket, is_frozen: bool) {
         if let Some(frozen) = self.pulls.get_mut(&(ticket, member)) {
             *frozen = is_frozen;
         }

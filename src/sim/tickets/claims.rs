@@ -6,9 +6,9 @@ use crate::base::Ticket;
 
 /// What one member claims: its own ticket, and all down to before the next member's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Claim {
-    pub(super) ticket: Ticket,
-    pub(super) next: Ticket,
+pub(in crate::sim) struct Claim {
+    pub(in crate::sim) ticket: Ticket,
+    pub(in crate::sim) next: Ticket,
 }
 
 impl Claim {
@@ -20,7 +20,7 @@ impl Claim {
         }
     }
 
-    pub(super) fn covers(self, ticket: Ticket, tickets: Ticket) -> bool {
+    pub(in crate::sim) fn covers(self, ticket: Ticket, tickets: Ticket) -> bool {
         down(self.ticket, ticket, tickets) < self.length(tickets)
     }
 

@@ -6,9 +6,8 @@
 //!
 //! The promises are T1 to T7 of the protocol; [`Violation`] has one entry for each.
 
-mod checks;
-mod claims;
-mod clock;
+pub(super) mod checks;
+pub(super) mod claims;
 mod debts;
 mod faults;
 mod load;

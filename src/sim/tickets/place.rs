@@ -2,9 +2,9 @@
 
 use crate::base::{Seat, Ticket, TicketMessage, Time, Witnesses};
 use crate::proto::tickets::Tickets;
+use crate::sim::clock::Clock;
 
 use super::claims::Claim;
-use super::clock::Clock;
 
 /// A paused member's socket keeps so many messages; the rest are lost.
 const SOCKET_BUFFER: usize = 256;

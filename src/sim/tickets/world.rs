@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::base::{MemberId, Rng, Seat, Ticket, TicketMessage, Time};
 use crate::proto::tickets::{Event, Input, Output, Tickets};
+use crate::sim::clock::Clock;
 use crate::sim::numbers::{member_id, member_number};
 use crate::sim::queue::{Mail, Timers};
 
 use super::checks::Checks;
-use super::clock::Clock;
 use super::faults::Fault;
 use super::load::{Load, WINDOW_ROUNDS};
 use super::network::{Faults, Network};
