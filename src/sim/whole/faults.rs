@@ -53,7 +53,7 @@ impl Whole {
         }
     }
 
-    fn crash(&mut self, member: usize, restart_after: Duration) {
+    pub(super) fn crash(&mut self, member: usize, restart_after: Duration) {
         self.outcome.rejected += self.rejected_by(member);
         let Some(place) = self.places.get_mut(member) else { return };
         let Some(node) = place.node.take() else { return };

@@ -14,6 +14,8 @@ mod place;
 mod rest;
 mod ring;
 #[cfg(test)]
+mod ring_tests;
+#[cfg(test)]
 mod sabotage;
 mod scenario;
 mod standing;
