@@ -20,7 +20,7 @@ use stroll::node::{Command, Config, Event, Identity, Input, Node, Output};
 use stroll::proto::{directory, handoff};
 use stroll::trust::{self, Authority, GateKey, PrivateKey, Roll, Suite};
 use stroll::wire::Kind;
-use stroll::wire::records::{Charter, Entry, RuleSet};
+use stroll::wire::records::{Charter, Entry, Mode, RuleSet};
 
 const PASSES: usize = 500;
 /// The first are not counted.
@@ -285,6 +285,7 @@ fn identity(member: u8) -> Identity {
         rules: RuleSet::Guarded,
         scouts: 1,
         retention: Duration::ZERO,
+        mode: Mode::Token,
         signature: [0; 64],
     });
     let key = PrivateKey::from_seed(Suite::Ed25519, [member; 32]);

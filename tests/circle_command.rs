@@ -238,7 +238,7 @@ fn a_name_that_somebody_bears_is_not_given_again() {
 
 #[test]
 fn only_the_authority_lets_others_in() {
-    let (founder, member) = joined_by_files();
+    let (founder, member) = joined_by_files(&[]);
     for args in [
         &["circle", "invite", "lab-c"][..],
         &["circle", "ban", "lab-a"],
@@ -253,7 +253,7 @@ fn only_the_authority_lets_others_in() {
 
 #[test]
 fn a_ban_is_a_new_version_and_takes_every_certificate_of_a_member() {
-    let (lab, _) = joined_by_files();
+    let (lab, _) = joined_by_files(&[]);
     lab.run(&["circle", "ban", "lab-b"]).success().stderr(contains("version 1").and(contains("stroll run")));
     assert_eq!(lab.show()["bans"]["serials"], Value::from(vec![2]));
     assert_eq!(lab.members()[1]["state"], "banned");
@@ -282,9 +282,63 @@ fn amending_makes_the_next_version_of_the_charter() {
     assert_eq!(lab.show()["charter"]["version"], 3);
 }
 
+#[test]
+fn a_circle_with_tickets_is_created_shown_and_gets_a_new_ring() {
+    let (lab, _) = joined_by_files(&["--mode", "tickets", "--tickets", "5"]);
+    let (charter, member) = (lab.show()["charter"].clone(), lab.show()["member"].clone());
+    assert_eq!((&charter["mode"], &charter["tickets"]), (&"tickets".into(), &5.into()));
+    assert_eq!((&charter["faults"], &charter["epoch"]), (&2.into(), &1.into()));
+    assert_eq!(charter["first"], member["id"], "who creates the circle begins its ring");
+    assert!(lab.stdout(&["circle", "show"]).contains("tickets 5, faults 2, ring 1"));
+
+    let amend = |args: &[&str]| lab.run(&[&["circle", "amend"], args].concat());
+    let ring = || {
+        let charter = &lab.show()["charter"];
+        ["tickets", "faults", "epoch"].map(|field| charter[field].as_u64().expect("a number"))
+    };
+    amend(&["--slot", "5s"]).success().stderr(contains("Ring").not());
+    assert_eq!(ring(), [5, 2, 1], "the ring has nothing to do with it");
+    amend(&["--tickets", "5"]).code(2).stderr(contains("nothing was changed"));
+    amend(&["--tickets", "6", "--faults", "1"]).success().stderr(contains("Ring 2 begins at lab-a"));
+    assert_eq!(ring(), [6, 1, 2], "members of one ring go by the same numbers");
+    amend(&["--new-ring", "--first", "lab-b"]).success().stderr(contains("Ring 3 begins at lab-b"));
+    assert_eq!(ring(), [6, 1, 3]);
+    assert_ne!(lab.show()["charter"]["first"], member["id"]);
+
+    amend(&["--first", "lab-a"]).code(2).stderr(contains("--new-ring"));
+    amend(&["--new-ring", "--first", "lab-z"]).code(2).stderr(contains("nobody called lab-z"));
+    lab.run(&["circle", "ban", "lab-b"]).success();
+    amend(&["--new-ring"]).code(2).stderr(contains("name another with --first"));
+    assert_eq!(ring(), [6, 1, 3]);
+    amend(&["--new-ring", "--first", "lab-a"]).success().stderr(contains("Ring 4 begins at lab-a"));
+}
+
+#[test]
+fn tickets_are_for_circles_with_tickets() {
+    let lab = Lab::new();
+    for (args, word) in [
+        (&["--tickets", "5"][..], "--mode tickets"),
+        (&["--faults", "2"], "--mode tickets"),
+        (&["--mode", "tickets"], "--tickets 5"),
+        (&["--mode", "tickets", "--tickets", "0"], "--tickets"),
+        (&["--mode", "tickets", "--tickets", "1001"], "--tickets"),
+        (&["--mode", "tickets", "--tickets", "5", "--faults", "5"], "--faults"),
+    ] {
+        lab.create(args).code(2).stderr(contains(word));
+    }
+    lab.create(&[]).success();
+    let charter = lab.show()["charter"].clone();
+    assert_eq!((&charter["mode"], &charter["tickets"]), (&"token".into(), &Value::Null));
+    for args in [&["--tickets", "5"][..], &["--faults", "1"], &["--new-ring"]] {
+        lab.run(&[&["circle", "amend"], args].concat()).code(2).stderr(contains("a circle keeps its mode"));
+    }
+    assert_eq!(lab.show()["charter"], charter);
+}
+
 /// A founder, and a member that joined without any network.
-fn joined_by_files() -> (Lab, Lab) {
-    let (founder, member) = (Lab::founder(), Lab::new());
+fn joined_by_files(more: &[&str]) -> (Lab, Lab) {
+    let (founder, member) = (Lab::new(), Lab::new());
+    founder.create(more).success();
     let request = member.stdout(&["join", "--request", "virgo", "--member", "lab-b"]);
     let signed = founder.stdout(&["circle", "sign", &founder.file("lab-b.req", &request)]);
     let answer = member.file("lab-b.crt", &signed);
@@ -297,7 +351,7 @@ fn joined_by_files() -> (Lab, Lab) {
 
 #[test]
 fn a_lab_joins_without_any_network() {
-    let (founder, member) = joined_by_files();
+    let (founder, member) = joined_by_files(&[]);
     let (theirs, ours) = (founder.show(), member.show());
     assert_eq!((&theirs["authority"], &theirs["charter"]), (&ours["authority"], &ours["charter"]));
     assert_eq!((&ours["member"]["serial"], &ours["has_authority_key"]), (&2.into(), &false.into()));

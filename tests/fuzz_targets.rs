@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use stroll::base::{Seat, TicketMessage};
 use stroll::trust::{Authority, GateKey, Grant, Invitation, PrivateKey, Request, Suite, sign_address};
-use stroll::wire::records::{Entry, RuleSet, Signed};
+use stroll::wire::records::{Certificate, Charter, Entry, Mode, Ring, RuleSet, Signed};
 use stroll::wire::{Body, Datagram, Header, Kind, member_id, pad_to};
 
 use targets::datagram::{CIRCLE, ME};
@@ -28,7 +29,7 @@ fn key() -> PrivateKey {
     PrivateKey::from_seed(Suite::Ed25519, [3; 32])
 }
 
-fn certificate() -> stroll::wire::records::Certificate {
+fn certificate() -> Certificate {
     authority().issue(3, key().public(), "lab-c", NOW_S - 10, NOW_S + 10_000).expect("it makes sense")
 }
 
@@ -52,6 +53,7 @@ fn datagrams() -> Vec<Vec<u8>> {
         Body::Charter(charter(&authority())),
         Body::Bans(authority().sign_bans(2, vec![1, 5, 9]).expect("the sample is good")),
         Body::Enrol { key: key().public(), invitation: [1; 8], mac: [2; 16] },
+        Body::Ticket { epoch: 1, message: grant() },
         Body::Move,
     ];
     let mut all = Vec::new();
@@ -65,6 +67,12 @@ fn datagrams() -> Vec<Vec<u8>> {
     }
     assert!(all.len() >= 8, "samples that cannot be written: {}", all.len());
     all
+}
+
+fn grant() -> TicketMessage {
+    let seat = |ticket| Seat { ticket, member: ME, incarnation: 1 };
+    let (followers, witnesses) = (vec![seat(2), seat(3)], vec![seat(4)]);
+    TicketMessage::Grant { by: seat(0), seat: seat(1), followers, witnesses }
 }
 
 fn invitations() -> Vec<Vec<u8>> {
@@ -99,14 +107,17 @@ fn both(text: &str) -> Vec<Vec<u8>> {
 }
 
 fn records() -> Vec<Vec<u8>> {
-    let early = stroll::wire::records::Charter { rules: RuleSet::Early, ..charter(&authority()) };
+    let early = Charter { rules: RuleSet::Early, ..charter(&authority()) };
+    let ring = Ring { tickets: 5, faults: 2, first: ME, epoch: 1 };
+    let tickets = Charter { mode: Mode::Tickets(ring), ..early.clone() };
     let address = sign_address(&key(), authority().circle(), 1, bootstrap()[1]);
     let request = Request::new(&key(), "lab-c").expect("the sample is good");
     let bans = authority().sign_bans(3, vec![7, 8]).expect("the sample is good");
     let entry = [address.encode(), certificate().encode()].concat();
     let records =
         [early.encode(), bans.encode(), certificate().encode(), address.encode(), request.encode(), entry];
-    (0..).zip(records).map(|(kind, record)| [vec![kind], record].concat()).collect()
+    let records = (0..).zip(records).chain([(0, tickets.encode())]);
+    records.map(|(kind, record)| [vec![kind], record].concat()).collect()
 }
 
 fn settings() -> Vec<Vec<u8>> {

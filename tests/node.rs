@@ -195,7 +195,7 @@ fn an_enrolment_reaches_the_process_and_the_answer_its_newcomer() {
     let body = circle.bodies(newcomer).into_iter().find(|body| body.kind() == Kind::Enrol).unwrap();
     let bytes = circle.write(newcomer, stroll::wire::ANYONE, body, false, 1200);
     assert!(circle.inject(0, &bytes, elsewhere(5)).is_empty(), "the process decides");
-    let event = circle.members[0].events.last().unwrap().1;
+    let event = circle.members[0].events.last().unwrap().1.clone();
     let Event::Enrol { member, key, address, .. } = event else { panic!("{event:?}") };
     assert_eq!((member, key), (circle.id(newcomer), circle.key(newcomer).public()));
     assert_eq!(address, elsewhere(5));
@@ -405,7 +405,7 @@ fn who_leaves_hands_the_token_over_before_it_has_left() {
     let mut circle = Circle::running_with_token_at(4, 2);
     circle.command(2, Command::Leave);
     assert!(circle.drive_until(secs(5), |circle| circle.count_events(2, |event| *event == Event::Left) > 0));
-    let events: Vec<Event> = circle.members[2].events.iter().map(|(_, event)| *event).collect();
+    let events: Vec<Event> = circle.members[2].events.iter().map(|(_, event)| event.clone()).collect();
     let stopped = events.iter().rposition(|event| *event == Event::StopSlot).unwrap();
     let confirmed = events
         .iter()

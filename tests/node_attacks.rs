@@ -491,5 +491,5 @@ fn nobody_can_be_asked_to_be_anyone() {
         let bytes = circle.write(0, anyone, body, true, 0);
         assert_silent(&mut circle, &bytes, kind.name());
     }
-    assert_eq!(circle.rejected(1, "receiver"), 15);
+    assert_eq!(circle.rejected(1, "receiver"), 16);
 }

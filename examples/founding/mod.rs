@@ -8,7 +8,7 @@ use std::time::Duration;
 use stroll::base::CircleId;
 use stroll::driver::random_bytes;
 use stroll::trust::{Authority, Credentials, GateKey, Home, PrivateKey, Roll, Suite};
-use stroll::wire::records::{Charter, RuleSet};
+use stroll::wire::records::{Charter, Mode, RuleSet};
 
 /// Who lets labs into the circle: its key, its charter, and the key that keeps strangers out.
 pub(crate) struct Founder {
@@ -35,6 +35,7 @@ impl Founder {
             rules: RuleSet::Guarded,
             scouts: 8,
             retention: Duration::ZERO,
+            mode: Mode::Token,
             signature: [0; 64],
         });
         Ok(Self { authority, charter, gate: random_bytes()?, serial: 0 })

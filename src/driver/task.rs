@@ -306,7 +306,7 @@ mod tests {
     use crate::node::{Config, Identity};
     use crate::proto::directory;
     use crate::trust::{Authority, GateKey, PrivateKey, Suite};
-    use crate::wire::records::{Charter, RuleSet};
+    use crate::wire::records::{Charter, Mode, RuleSet};
 
     fn node(address: SocketAddr, clock: &BootClock) -> Node {
         let authority = Authority::new(PrivateKey::from_seed(Suite::Simulated, [9; 32]));
@@ -323,6 +323,7 @@ mod tests {
             rules: RuleSet::Guarded,
             scouts: 1,
             retention: Duration::ZERO,
+            mode: Mode::Token,
             signature: [0; 64],
         });
         let key = PrivateKey::from_seed(Suite::Simulated, [1; 32]);

@@ -88,6 +88,10 @@ impl Node {
     /// question, so a flood of forged answers does not use up what is set aside for them.
     fn is_relevant(&self, envelope: &Envelope<'_>, now: Time) -> bool {
         let header = envelope.header();
+        if self.office.is_some() && header.kind.has_token() {
+            // There is none in this circle.
+            return false;
+        }
         let message = match header.kind {
             Kind::Move => handoff::Message::Move,
             Kind::Ack => handoff::Message::Ack(header.nonce),
@@ -102,6 +106,7 @@ impl Node {
             }
             // Who is a member already has no need to become one.
             Kind::Enrol => return self.directory.get(header.sender).is_none(),
+            Kind::Ticket => return self.office.is_some() && self.is_new_question(header),
             Kind::Enrolled => return false,
             Kind::Leave | Kind::Charter | Kind::Bans => return true,
         };

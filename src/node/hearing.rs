@@ -11,7 +11,7 @@ use crate::trust::Refusal;
 use crate::wire::records::{Bans, Charter, Entry};
 use crate::wire::{Body, Datagram, Header};
 
-use super::machine::{Cargo, Leaving, Node, Question, agent_config, handoff_config};
+use super::machine::{Cargo, Leaving, Node, Question, agent_config, handoff_config, nominal_period};
 use super::nouns::Event;
 
 /// More questions than a member asks between two of its address records.
@@ -96,6 +96,7 @@ impl Node {
                 let event = Event::Enrol { member: from, key, invitation, mac, address };
                 self.outbox.tell(event);
             }
+            Body::Ticket { epoch, message } => self.on_ticket(from, address, epoch, message, now),
             Body::Renew => self.on_renew(self.question, now),
             Body::Renewed { certificate } => self.take_certificate(certificate, now),
             // An answer to somebody who was not a member when it asked: nothing that a node asks for.
@@ -152,10 +153,12 @@ impl Node {
     pub(super) fn on_charter(&mut self, charter: Charter, now: Time) {
         // Only a charter that makes sense can come into force.
         let Ok(config) = agent_config(&charter) else { return };
+        let old_ring = self.identity.roll.charter().ring();
         if self.identity.roll.offer_charter(charter) == Ok(true) {
             self.handoff.reconfigure(handoff_config(&config));
-            self.load.set_nominal_period(config.nominal_period(), now);
+            self.load.set_nominal_period(nominal_period(self.identity.roll.charter(), &config), now);
             self.agent.reconfigure(Arc::new(config));
+            self.take_up_ring(old_ring, now);
             let version = self.identity.roll.charter().version;
             self.outbox.tell(Event::CharterChanged { version });
         }
@@ -191,6 +194,7 @@ impl Node {
             return;
         }
         self.end_pull();
+        self.drop_ticket(now);
         if let Some(token) = self.agent.token().map(|token| token.id) {
             self.to_handoff.push_back(handoff::Input::Discard { token });
             self.to_agent.push_back(agent::Input::Lost);

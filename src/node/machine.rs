@@ -10,6 +10,7 @@ use crate::proto::agent::{self, Agent};
 use crate::proto::directory::Directory;
 use crate::proto::handoff::{self, Handoff};
 use crate::proto::load::{self, Load};
+use crate::proto::tickets;
 use crate::trust::{self, Refusal, Roll};
 use crate::wire::records::{AddressRecord, Certificate, Charter, Entry, RuleSet};
 use crate::wire::{ANYONE, Header, Kind};
@@ -18,7 +19,9 @@ use super::buckets::Buckets;
 use super::freshness::LastQuestions;
 use super::nouns::{Command, Config, Event, Identity, Input, Output};
 use super::outbox::Outbox;
+use super::pull::Pull;
 use super::status::Counters;
+use super::tickets::{Office, tickets_config};
 
 /// How long a member has to answer before it counts as silent.
 const SCOUT_PATIENCE: Duration = Duration::from_secs(3);
@@ -27,7 +30,7 @@ const SCOUT_PATIENCE: Duration = Duration::from_secs(3);
 pub(super) const KEY_CACHE: usize = 256;
 
 /// Addresses to begin at, at most.
-const GREETED_LIMIT: usize = 16;
+pub(super) const GREETED_LIMIT: usize = 16;
 
 /// How often the directory looks for whom to forget.
 const TIDY_EVERY: Duration = Duration::from_secs(30);
@@ -73,21 +76,6 @@ pub(super) struct Question {
     pub(super) had_certificate: bool,
 }
 
-/// Whether the jobs pull.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pull {
-    Idle,
-    Running {
-        token: TokenId,
-    },
-    /// Told to stop; a handoff of its token may wait for it.
-    Stopping {
-        token: TokenId,
-        /// A slot that is due already, and until when: it begins when this pull has ended.
-        next: Option<(TokenId, Time)>,
-    },
-}
-
 /// Whether the member wants to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leaving {
@@ -107,6 +95,8 @@ pub struct Node {
     pub(super) wall_offset_ms: i64,
     pub(super) agent: Agent,
     pub(super) handoff: Handoff,
+    /// In a circle with tickets.
+    pub(super) office: Option<Office>,
     pub(super) directory: Directory,
     pub(super) load: Load,
     pub(super) buckets: Buckets,
@@ -132,6 +122,8 @@ pub struct Node {
     pub(super) to_handoff: VecDeque<handoff::Input>,
     /// Entries that came with a handoff: what was heard when. They are checked when nothing is left to be said.
     pub(super) to_learn: VecDeque<(Entry, Time)>,
+    /// An input was handled at this time, and the load is not judged since.
+    pub(super) to_judge: Option<Time>,
     pub(super) outbox: Outbox,
 }
 
@@ -142,7 +134,8 @@ impl Node {
         let agent_config = agent_config(charter)?;
         let me = identity.key.member_id();
         let mut rng = Rng::seeded(config.seed);
-        let nominal_period = agent_config.nominal_period();
+        let nominal_period = nominal_period(charter, &agent_config);
+        let tickets = tickets_config(charter);
         let handoff = Handoff::new(
             me,
             identity.roll.circle(),
@@ -154,6 +147,8 @@ impl Node {
         let agent = Agent::new(me, Arc::new(agent_config), rng.child(), config.wall_offset_ms, now);
         let record =
             trust::sign_address(&identity.key, identity.roll.circle(), config.sequence, config.address);
+        let directory = Directory::new(me, config.directory, rng.child());
+        let office = tickets.map(|tickets| Office::new(me, tickets, config.sequence, rng.child(), now));
         Ok(Self {
             me,
             record,
@@ -161,7 +156,8 @@ impl Node {
             wall_offset_ms: config.wall_offset_ms,
             agent,
             handoff,
-            directory: Directory::new(me, config.directory, rng.child()),
+            office,
+            directory,
             load: Load::new(nominal_period).starting(now),
             buckets: Buckets::new(now),
             rng,
@@ -182,6 +178,7 @@ impl Node {
             to_agent: VecDeque::new(),
             to_handoff: VecDeque::new(),
             to_learn: VecDeque::new(),
+            to_judge: None,
             outbox: Outbox::default(),
             identity,
         })
@@ -192,7 +189,7 @@ impl Node {
     /// # Panics
     /// If outputs of the last call were left behind: that is a bug of the driver.
     pub fn handle(&mut self, input: Input<'_>, now: Time) {
-        let is_drained = self.outbox.is_empty() && self.to_learn.is_empty();
+        let is_drained = self.outbox.is_empty() && self.to_learn.is_empty() && self.to_judge.is_none();
         assert!(is_drained, "drain the node's outputs before its next input");
         if self.leaving == Leaving::Gone {
             return;
@@ -215,21 +212,25 @@ impl Node {
         self.question = None;
         self.run_deadlines(now);
         self.pump(now);
-        self.judge_load(now);
+        self.to_judge = Some(now);
         self.leave_when_drained();
     }
 
     /// The next thing to be done, until there is none. Datagrams are signed here, one by one, so send each before the
-    /// next is asked for; what a handoff's datagrams told of others is checked last.
+    /// next is asked for; what a handoff's datagrams told of others is checked last, and then the load is judged.
     pub fn poll_output(&mut self) -> Option<Output> {
         loop {
             if let Some(output) = self.outbox.take(&self.identity.key, &self.identity.gate) {
                 self.counters.sent += u64::from(matches!(output, Output::Datagram { .. }));
                 return Some(output);
             }
-            let (entry, heard_at) = self.to_learn.pop_front()?;
-            self.learn(entry, heard_at);
-            self.pump(heard_at);
+            if let Some((entry, heard_at)) = self.to_learn.pop_front() {
+                self.learn(entry, heard_at);
+                self.pump(heard_at);
+            } else {
+                let now = self.to_judge.take()?;
+                self.judge_load(now);
+            }
         }
     }
 
@@ -243,7 +244,11 @@ impl Node {
         let cooled = is_cooling.then_some(self.cool_until);
         let (agent, handoff, load) =
             (self.agent.next_deadline(), self.handoff.next_deadline(), self.load.next_deadline());
-        [Some(agent), handoff, load, scouts, cooled].into_iter().flatten().fold(self.tidy_at, Time::min)
+        let tickets = self.office.as_ref().map(Office::next_deadline);
+        [Some(agent), handoff, tickets, load, scouts, cooled]
+            .into_iter()
+            .flatten()
+            .fold(self.tidy_at, Time::min)
     }
 
     /// Who this is.
@@ -291,9 +296,9 @@ impl Node {
                 self.tell_work(now);
             }
             Command::SlotStopped => self.on_slot_stopped(now),
-            Command::Found => {
-                self.agent.found(now);
-            }
+            Command::Found if self.office.is_none() => self.agent.found(now),
+            Command::Found => {}
+            Command::FoundRing { epoch } => self.found_ring(epoch),
             Command::Greet { address } => {
                 if self.greeted.len() < GREETED_LIMIT && !self.greeted.contains(&address) {
                     self.greeted.push(address);
@@ -310,6 +315,9 @@ impl Node {
             Command::Cool { span } => self.cool(span, now),
             Command::Slept { asleep, fresh_secret } => {
                 self.to_handoff.push_back(handoff::Input::Slept { asleep, fresh_secret });
+                if asleep == Duration::MAX {
+                    self.distrust_tickets(now);
+                }
                 self.on_stalled(now);
             }
             Command::Stalled => self.on_stalled(now),
@@ -326,6 +334,9 @@ impl Node {
                 self.leaving = Leaving::Draining;
                 self.tell_work(now);
                 self.to_handoff.push_back(handoff::Input::Open(false));
+                if let Some(office) = &mut self.office {
+                    office.tell(tickets::Input::Leave);
+                }
             }
         }
     }
@@ -358,58 +369,28 @@ impl Node {
     }
 
     pub(super) fn is_working(&self) -> bool {
-        self.agent.has_work()
+        self.tickets().map_or_else(|| self.agent.has_work(), tickets::Tickets::has_work)
     }
 
-    /// The agent works if the jobs want to, the source does not ask for a rest, and we are not leaving.
+    /// There is work if the jobs want some, the source does not ask for a rest, and we are not leaving.
     pub(super) fn tell_work(&mut self, now: Time) {
         let works = self.may_work(now);
-        if works != self.is_working() {
-            self.to_agent.push_back(agent::Input::Work(works));
+        if works == self.is_working() {
+            return;
+        }
+        match &mut self.office {
+            Some(office) => {
+                office.tell(tickets::Input::Work(works));
+                if !works {
+                    self.end_pull();
+                }
+            }
+            None => self.to_agent.push_back(agent::Input::Work(works)),
         }
     }
 
-    fn may_work(&self, now: Time) -> bool {
+    pub(super) fn may_work(&self, now: Time) -> bool {
         self.wants_work && now >= self.cool_until && self.leaving == Leaving::No
-    }
-
-    /// Whoever was forgotten may only have been cut off, together with others: now and then one of the old addresses is
-    /// greeted, so that two circles which grew out of one find together again, however long it took.
-    fn keep_in_touch(&mut self, now: Time) {
-        for address in self.directory.forget_silent(now) {
-            if self.greeted.contains(&address) {
-                continue;
-            }
-            if self.greeted.len() < GREETED_LIMIT {
-                self.greeted.push(address);
-            } else if let Some(old) = self.greeted.get_mut(self.rng.below(GREETED_LIMIT)) {
-                *old = address;
-            }
-        }
-        self.greet_the_forgotten(now);
-    }
-
-    /// One of the old addresses at which nobody is known. Whoever has a token greets one more: two tokens that grew out of
-    /// one circle must hear of each other soon, and it is their holders who decide.
-    pub(super) fn greet_the_forgotten(&mut self, now: Time) {
-        let mut lost = self.greeted.clone();
-        lost.retain(|address| !self.directory.has_somebody_at(*address));
-        if let Some(address) = lost.get(self.rng.below(lost.len().max(1))).copied() {
-            self.send_greeting(address, now);
-        }
-    }
-
-    /// Who knows nobody tries the first addresses until somebody answers.
-    fn greet_again(&mut self, now: Time) {
-        for address in self.greeted.clone() {
-            self.send_greeting(address, now);
-        }
-    }
-
-    /// The last resort is shared by all members, so the agent has to know how many there are.
-    pub(super) fn tell_members(&mut self) {
-        let members = u32::try_from(self.directory.len()).unwrap_or(u32::MAX).saturating_add(1);
-        self.to_agent.push_back(agent::Input::Members(members));
     }
 
     /// The source asks to be left alone. It is only ever prolonged, and never beyond the limit.
@@ -422,30 +403,14 @@ impl Node {
         }
     }
 
-    fn on_slot_stopped(&mut self, now: Time) {
-        match std::mem::replace(&mut self.pull, Pull::Idle) {
-            Pull::Stopping { token, next } => {
-                self.to_handoff.push_back(handoff::Input::SlotStopped { token });
-                if let Some((token, until)) = next.filter(|(_, until)| *until > now) {
-                    self.begin_pull(token, until);
-                }
-            }
-            // The jobs let go before they had to: the token may go at once. There may be more to pull in the next slot.
-            Pull::Running { .. } => {
-                self.to_agent.push_back(agent::Input::Work(false));
-                if self.may_work(now) {
-                    self.to_agent.push_back(agent::Input::Work(true));
-                }
-            }
-            Pull::Idle => {}
-        }
-    }
-
     // --- what time does ---------------------------------------------------------------------------------------
 
     fn run_deadlines(&mut self, now: Time) {
         self.to_agent.push_back(agent::Input::Wake);
         self.to_handoff.push_back(handoff::Input::Wake);
+        if let Some(office) = &mut self.office {
+            office.tell(tickets::Input::Wake);
+        }
         self.tell_work(now);
         let (silent, pending) = self.asked.iter().partition(|asked| now >= asked.at + SCOUT_PATIENCE);
         self.asked = pending;
@@ -458,18 +423,22 @@ impl Node {
             self.greet_again(now);
         }
         self.renew_when_due(now);
+        self.look_around_when_due(now);
         if now >= self.tidy_at {
             self.tidy_at = now + TIDY_EVERY;
             self.keep_in_touch(now);
+            self.look_around(now);
             self.tell_members();
             self.expel_myself_if_banned(now);
         }
     }
 
-    /// Says goodbye as soon as no token is here or on its way. Whoever is alone has nobody to hand it to.
+    /// Says goodbye as soon as no token is here or on its way, and no ticket is ours. Whoever is alone has nobody to hand a
+    /// token to.
     fn leave_when_drained(&mut self) {
         let has_token = self.agent.token().is_some() && !self.directory.is_empty();
-        let is_drained = !has_token && self.cargo.is_empty() && self.pull == Pull::Idle;
+        let has_ticket = self.office.as_ref().is_some_and(|office| !office.has_left());
+        let is_drained = !has_token && !has_ticket && self.cargo.is_empty() && self.pull == Pull::Idle;
         if self.leaving != Leaving::Draining || !is_drained {
             return;
         }
@@ -497,7 +466,7 @@ impl Node {
 
 /// The agent's constants, as the charter says.
 pub(super) fn agent_config(charter: &Charter) -> Result<agent::Config, agent::Invalid> {
-    let rules = match charter.rules {
+    let mut rules = match charter.rules {
         RuleSet::Early => agent::Rules::early(),
         RuleSet::Classic => agent::Rules::classic(),
         RuleSet::Guarded => {
@@ -508,7 +477,15 @@ pub(super) fn agent_config(charter: &Charter) -> Result<agent::Config, agent::In
             rules
         }
     };
+    if charter.ring().is_some() {
+        rules.regeneration = agent::rules::Regeneration::Never;
+    }
     agent::Config::new(charter.slot, charter.skip, charter.capacity, rules)
+}
+
+/// How often a member of a full circle has a slot: of n tickets each is used like a token of its own.
+pub(super) fn nominal_period(charter: &Charter, config: &agent::Config) -> Duration {
+    config.nominal_period() / charter.ring().map_or(1, |ring| ring.tickets.max(1).into())
 }
 
 /// The handoff's times that go with the agent's constants.

@@ -9,6 +9,7 @@
 //!        |                     |                  |
 //!     handoff  <--- offers --- agent           directory       load
 //!        |   --- arrivals --->  |                  |
+//!        |        (or instead of both: tickets)    |
 //!        +---------+-----------+------------------+
 //!                  |
 //!            datagrams, events
@@ -24,12 +25,16 @@ mod hearing;
 mod machine;
 mod nouns;
 mod outbox;
+mod pull;
 mod renewal;
 mod speech;
 mod status;
+mod tickets;
+mod touch;
 mod translation;
 
 pub use admission::Rejection;
 pub use machine::{Node, first_sequence};
 pub use nouns::{Command, Config, Event, Identity, Input, Output};
+pub use pull::Right;
 pub use status::{MemberStatus, Status};

@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::base::{MemberId, Nonce, Session, Time, TokenId};
-use crate::proto::{agent, directory, handoff, load};
+use crate::proto::{agent, directory, handoff, load, tickets};
 use crate::trust::{GateKey, PrivateKey, Roll};
 use crate::wire::records::{Bans, Certificate, Charter, Entry, PublicKey};
+
+use super::pull::Right;
 
 /// Who a member is, and what it believes of its circle.
 #[derive(Debug)]
@@ -70,6 +72,11 @@ pub enum Command {
     },
     /// Make the circle's first token.
     Found,
+    /// Begin the circle's ring of tickets. Whoever says so knows that nobody has begun this one, or that it ended here.
+    FoundRing {
+        /// Which ring; nothing happens if another one is in force.
+        epoch: u32,
+    },
     /// Say hello to whoever is at this address.
     Greet {
         /// Where.
@@ -141,7 +148,7 @@ pub enum Command {
         /// The certificate.
         certificate: Certificate,
     },
-    /// Hand the token over and go.
+    /// Hand the token over, or the ticket back, and go.
     Leave,
 }
 
@@ -160,12 +167,12 @@ pub enum Output {
 }
 
 /// What happened at a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The jobs may pull.
     SlotBegan {
-        /// By which token.
-        token: TokenId,
+        /// By what.
+        right: Right,
         /// In which session: a number that only grows, to fence off late writers.
         session: Session,
         /// Until when at most.
@@ -178,10 +185,20 @@ pub enum Event {
     },
     /// The jobs must end their pull now, and say [`Command::SlotStopped`] when no byte is read any more.
     StopSlot,
+    /// The pull has ended, by order or because the jobs had enough.
+    SlotEnded,
     /// Something at the agent.
     Agent(agent::Event),
     /// Something about a handoff.
     Handoff(handoff::Event),
+    /// Something about tickets.
+    Tickets(tickets::Event),
+    /// We were the last of the ring and have left it in good order: no ticket is with anybody, and it may be begun again
+    /// here, by [`Command::FoundRing`], at the next start.
+    RingClosed {
+        /// Which ring.
+        epoch: u32,
+    },
     /// A member that was not known.
     MemberLearned {
         /// Who.
@@ -233,6 +250,6 @@ pub enum Event {
     },
     /// This member was banned, or its certificate has expired.
     Expelled,
-    /// The token is handed over and goodbye is said.
+    /// The token is handed over, or the ticket given back, and goodbye is said.
     Left,
 }

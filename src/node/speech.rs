@@ -54,6 +54,8 @@ impl Node {
     pub(super) fn send_message(&mut self, to: MemberId, message: &agent::Message, now: Time) {
         let (kind, token, session, body) = match *message {
             agent::Message::Report { waited, has_work, hearsay } => {
+                let (waited, has_work) =
+                    self.office.as_ref().map_or((waited, has_work), |office| office.wait(now));
                 let body = Body::Report {
                     hearsay,
                     waited,

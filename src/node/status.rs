@@ -32,10 +32,14 @@ impl Counters {
         *self.rejected.entry(rejection.name()).or_default() += 1;
     }
 
+    pub(super) fn slot_began(&mut self) {
+        self.slots += 1;
+    }
+
     pub(super) fn note(&mut self, event: agent::Event) {
         match event {
             agent::Event::Visited { .. } => self.visits += 1,
-            agent::Event::SlotBegan { .. } => self.slots += 1,
+            agent::Event::SlotBegan { .. } => self.slot_began(),
             agent::Event::Generated { because, .. } if because != agent::Origin::Founded => {
                 self.regenerated += 1;
             }
@@ -94,6 +98,8 @@ pub struct Status {
     pub charter_version: u32,
     /// The bans in force.
     pub bans_version: u32,
+    /// How long the source keeps what it has, by the charter; zero if that is unknown.
+    pub retention: Duration,
     /// Time between visits.
     pub return_times: Option<Summary>,
     /// Time between slots.
@@ -152,6 +158,7 @@ impl Node {
             cooling_for: self.cool_until.since(now),
             charter_version: self.identity.roll.charter().version,
             bans_version: self.identity.roll.bans_version(),
+            retention: self.identity.roll.charter().retention,
             return_times: self.load.return_times(),
             access_intervals: self.load.access_intervals(),
             load_factor: self.load.factor(),

@@ -6,8 +6,9 @@ use crate::base::{MemberId, Session, Time, TokenId};
 use crate::proto::directory::Known;
 use crate::proto::{agent, handoff, load};
 
-use super::machine::{Cargo, Node, Pull};
+use super::machine::{Cargo, Node};
 use super::nouns::Event;
+use super::pull::Right;
 
 impl Node {
     /// Lets the protocols talk until they have nothing left to say. The agent goes first: what it answers to a handoff must
@@ -22,7 +23,7 @@ impl Node {
                 self.on_handoff(output, now);
             } else if let Some(input) = self.to_handoff.pop_front() {
                 self.handoff.handle(input, now);
-            } else {
+            } else if !self.pump_tickets(now) {
                 return;
             }
         }
@@ -60,7 +61,8 @@ impl Node {
             agent::Event::Visited { .. } => self.load.handle(load::Input::Visited, now),
             agent::Event::SlotBegan { token, until } => {
                 self.load.handle(load::Input::SlotBegan, now);
-                self.begin_pull(token, until);
+                let session = self.agent.token().map_or(Session(0), |token| token.session);
+                self.begin_pull(Right::Token(token), session, until);
             }
             agent::Event::SlotEnded => self.end_pull(),
             agent::Event::Skipped => {}
@@ -86,46 +88,6 @@ impl Node {
         }
     }
 
-    /// Lets the jobs pull, but not before they have ended what they were told to stop.
-    pub(super) fn begin_pull(&mut self, token: TokenId, until: Time) {
-        if let Pull::Stopping { next, .. } = &mut self.pull {
-            *next = Some((token, until));
-            return;
-        }
-        self.pull = Pull::Running { token };
-        let session = self.agent.token().map_or(Session(0), |token| token.session);
-        self.outbox.tell(Event::SlotBegan { token, session, until });
-    }
-
-    /// Orders the pull to end, whichever it is.
-    pub(super) fn end_pull(&mut self) {
-        match &mut self.pull {
-            Pull::Idle => {}
-            Pull::Running { token } => {
-                self.pull = Pull::Stopping { token: *token, next: None };
-                self.outbox.tell(Event::StopSlot);
-            }
-            Pull::Stopping { next, .. } => *next = None,
-        }
-    }
-
-    /// Orders the pull by this token to end, so that its handoff goes on when it has: at once if there is none. A pull by
-    /// another token is none of its business.
-    fn stop_pull(&mut self, by: TokenId) {
-        match &mut self.pull {
-            Pull::Running { token } if *token == by => self.end_pull(),
-            Pull::Stopping { token, next } => {
-                next.take_if(|(token, _)| *token == by);
-                if *token != by {
-                    self.to_handoff.push_back(handoff::Input::SlotStopped { token: by });
-                }
-            }
-            Pull::Idle | Pull::Running { .. } => {
-                self.to_handoff.push_back(handoff::Input::SlotStopped { token: by });
-            }
-        }
-    }
-
     fn on_handoff(&mut self, output: handoff::Output, now: Time) {
         match output {
             handoff::Output::Send { to, token, session, message, with_certificate } => {
@@ -136,7 +98,7 @@ impl Node {
                 }
                 self.send_handoff(to, token, session, message, with_certificate);
             }
-            handoff::Output::StopSlot { token } => self.stop_pull(token),
+            handoff::Output::StopSlot { token } => self.stop_pull(Right::Token(token)),
             handoff::Output::Event(event) => self.on_handoff_event(event, now),
         }
     }

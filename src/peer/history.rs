@@ -204,7 +204,7 @@ impl Memory {
             Event::Handoff(handoff::Event::Released { to, .. }) => self.on_released(*to, at),
             Event::Agent(agent::Event::Visited { token }) => self.on_visit(*token, at),
             Event::SlotBegan { .. } => self.on_slot(at),
-            Event::Agent(agent::Event::SlotEnded) => {
+            Event::SlotEnded => {
                 if let Some(began) = self.slot_began.take() {
                     self.slot_time += at.since(began);
                 }
@@ -298,6 +298,7 @@ fn push<T>(queue: &mut VecDeque<T>, value: T, most: usize) {
 mod tests {
     use super::*;
     use crate::base::Session;
+    use crate::node::Right;
 
     fn token() -> TokenId {
         TokenId { created_ms: 1, generator: MemberId::from_bytes([1; 16]), random: 2 }
@@ -311,8 +312,11 @@ mod tests {
         memory.on(&Event::Expecting { token }, Time::from_secs(9));
         memory.on(&Event::Handoff(handoff::Event::Arrived { token, session, from: a }), Time::from_secs(10));
         memory.on(&Event::Agent(agent::Event::Visited { token }), Time::from_secs(10));
-        memory.on(&Event::SlotBegan { token, session, until: Time::from_secs(14) }, Time::from_secs(10));
-        memory.on(&Event::Agent(agent::Event::SlotEnded), Time::from_secs(13));
+        memory.on(
+            &Event::SlotBegan { right: Right::Token(token), session, until: Time::from_secs(14) },
+            Time::from_secs(10),
+        );
+        memory.on(&Event::SlotEnded, Time::from_secs(13));
         memory.on(&Event::Handoff(handoff::Event::Released { token, session, to: b }), Time::from_secs(14));
         memory.on(&Event::Agent(agent::Event::Visited { token }), Time::from_secs(30));
         let past = memory.past(Time::from_secs(40));

@@ -4,33 +4,33 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::UdpSocket;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
-use crate::base::{MemberId, Nonce};
+use crate::base::MemberId;
 use crate::driver::{self, BootClock, DriverError, Handle, random_bytes};
 use crate::fetch::limit::Limiter;
-use crate::fetch::timetable::{self, Timetable};
+use crate::fetch::timetable::Timetable;
 use crate::jobs::{Board, Slots};
 use crate::node::{self, Command, Event, Identity, Node};
 use crate::proto::{agent, directory, handoff};
-use crate::trust::{Credentials, FileError, Home, Refusal, expiry_warning, renewal_is_due};
+use crate::trust::{Credentials, FileError, Home, Refusal, expiry_warning};
 use crate::wire::codec::{Reader, Writer};
-use crate::wire::member_id;
-use crate::wire::records::{Certificate, Entry};
+use crate::wire::records::Entry;
 
+use super::certificates::check_certificate;
 use super::control::{self, ControlError};
+use super::dials::Dials;
 use super::lending::{self, Lending};
 use super::notices::{self, Notices};
 use super::place::shown_address;
-use super::{history, page};
+use super::{history, page, ring};
 
 /// How long the certificates of new members are valid.
 const CERTIFICATE_LIFETIME: Duration = Duration::from_secs(365 * 86_400);
@@ -51,7 +51,8 @@ pub struct Options {
     /// Tell others this address instead of the one that is listened on. Who listens everywhere and is not told one tells
     /// the address from which it reaches the first members.
     pub address: Option<SocketAddr>,
-    /// Make the circle's first token: what the founder's member does when it starts.
+    /// Make the circle's first token: what the founder's member does when it starts. Who begins a ring of tickets is
+    /// written in the charter.
     pub found: bool,
     /// Serve the status page here.
     pub page: Option<SocketAddr>,
@@ -103,12 +104,13 @@ pub enum PeerError {
 /// A running member.
 #[derive(Debug)]
 pub struct Member {
-    home: Home,
-    handle: Handle,
+    pub(super) home: Home,
+    pub(super) handle: Handle,
     driver: JoinHandle<Result<(), DriverError>>,
     lending: Lending,
     board: Board,
     limiter: Limiter,
+    dials: Dials,
     page: Option<SocketAddr>,
     /// What ends with the member.
     tasks: Vec<JoinHandle<()>>,
@@ -118,7 +120,7 @@ pub struct Member {
     clock: BootClock,
     options: Options,
     /// Of how few days of the certificate the log has spoken.
-    warned_days: Option<u64>,
+    pub(super) warned_days: Option<u64>,
 }
 
 impl Member {
@@ -150,13 +152,14 @@ impl Member {
         let (lending, lender) = lending::spawn(handle.clone());
         let board = Board::default();
         let (history, historian) = history::spawn(&handle, board.clone());
-        let limit = Arc::new(watch::Sender::new(options.limit.clone()));
+        let dials = Dials::new(options.limit.clone(), options.notices.clone());
         let limiter = Limiter::new(None);
-        let throttled = tokio::spawn(keep_to(limit.subscribe(), limiter.clone()));
+        let throttled = tokio::spawn(dials.clone().keep(limiter.clone()));
         let names = (circle, name);
-        let served = control::Served::new(handle.clone(), names, told, board.clone(), lending.clone(), limit);
+        let (jobs, turned) = ((board.clone(), lending.clone()), dials.clone());
+        let served = control::Served::new(handle.clone(), names, told, jobs, turned);
         let control = control::serve(&control_path, served.clone()).await?;
-        let noticing = notices::spawn(handle.clone(), served.clone(), options.notices.clone());
+        let noticing = notices::spawn(&handle, served.clone(), dials.clone());
         let mut tasks = vec![lender, historian, throttled, control, noticing];
         let mut page = None;
         if let Some(address) = options.page {
@@ -173,6 +176,7 @@ impl Member {
             lending,
             board,
             limiter,
+            dials,
             page,
             tasks,
             control_path,
@@ -205,6 +209,11 @@ impl Member {
         &self.limiter
     }
 
+    /// What can be changed while it runs.
+    pub fn dials(&self) -> &Dials {
+        &self.dials
+    }
+
     /// Where its status page is, if it has one.
     pub fn page(&self) -> Option<SocketAddr> {
         self.page
@@ -227,7 +236,7 @@ impl Member {
         if self.options.found {
             self.handle.command(Command::Found).await?;
         }
-        Ok(())
+        self.begin_ring().await
     }
 
     /// Runs until `stop` is ready, then hands the token over and goes.
@@ -267,7 +276,8 @@ impl Member {
     async fn on_event(&self, event: Event) -> Result<(), PeerError> {
         match event {
             // The lender's, and the notices'.
-            Event::SlotBegan { .. } | Event::StopSlot | Event::Load(_) => {}
+            Event::SlotBegan { .. } | Event::StopSlot | Event::SlotEnded | Event::Load(_) => {}
+            Event::Tickets(event) => ring::log(&event),
             Event::Enrol { member, key, invitation, mac, address } => {
                 self.on_enrol(member, &key, &invitation, &mac, address).await?;
             }
@@ -290,6 +300,7 @@ impl Member {
             Event::CharterChanged { version } => {
                 info!(version, "a new charter is in force");
                 self.save_roll().await;
+                self.begin_ring().await?;
             }
             Event::BansChanged { version } => {
                 info!(version, "new bans are in force");
@@ -328,62 +339,6 @@ impl Member {
         Ok(())
     }
 
-    /// Prolongs the certificate of a member that asks for it, if the authority's key is at hand.
-    async fn on_renew(&self, member: MemberId, nonce: Nonce, address: SocketAddr) -> Result<(), PeerError> {
-        if let Some(certificate) = self.renew(member)? {
-            info!(%member, name = certificate.name, until_s = certificate.not_after_s, "renewed a certificate");
-            self.handle.command(Command::Renewed { to: address, member, nonce, certificate }).await?;
-        }
-        Ok(())
-    }
-
-    /// The member's newest certificate, prolonged if it is time. Nothing without the authority's key, and nothing for the
-    /// banned.
-    fn renew(&self, member: MemberId) -> Result<Option<Certificate>, PeerError> {
-        let Some(authority) = self.home.load_authority()? else { return Ok(None) };
-        let (roll, ledger) = (self.home.load_credentials()?.roll, self.home.load_ledger()?);
-        let known = ledger.certificates().iter().filter(|known| member_id(&known.key) == member);
-        let Some(newest) = known.max_by_key(|known| known.not_after_s) else { return Ok(None) };
-        if roll.is_banned(newest.serial) {
-            return Ok(None);
-        }
-        let now = wall_s();
-        if !renewal_is_due(newest, now) {
-            return Ok(Some(newest.clone()));
-        }
-        // On disk before it leaves, as with every certificate.
-        let renewed = self.home.update_ledger(|ledger| ledger.renew(&authority, &newest.key, now))?;
-        renewed
-            .inspect_err(|refusal| warn!(%member, %refusal, "a renewal was refused"))
-            .map_or(Ok(None), |new| Ok(Some(new)))
-    }
-
-    /// Once a minute: the own certificate is renewed if the authority's key is here, and otherwise its end is spoken of.
-    async fn look_after_certificate(&mut self) -> Result<(), PeerError> {
-        let Ok(status) = self.handle.status().await else { return Ok(()) };
-        let now = wall_s();
-        if renewal_is_due(&status.certificate, now)
-            && let Some(certificate) = self.renew(status.member)?
-        {
-            self.handle.command(Command::Certificate { certificate }).await?;
-            return Ok(());
-        }
-        let days = expiry_warning(&status.certificate, now);
-        if days.is_some() && days != self.warned_days {
-            warn_of_end(&status.certificate, now);
-        }
-        self.warned_days = days;
-        Ok(())
-    }
-
-    async fn save_certificate(&self) {
-        let Ok(status) = self.handle.status().await else { return };
-        info!(until_s = status.certificate.not_after_s, "this member has a new certificate");
-        if let Err(error) = self.home.save_certificate(&status.certificate) {
-            warn!(%error, "cannot save the certificate");
-        }
-    }
-
     /// A new charter or new bans, made by another command: the node takes them if they are newer, and tells the circle.
     async fn read_again(&self) -> Result<(), PeerError> {
         match self.home.load_credentials() {
@@ -408,13 +363,14 @@ impl Member {
         let left = async {
             loop {
                 match events.recv().await {
+                    Ok((_, Event::RingClosed { epoch })) => self.keep_ring(epoch),
                     Ok((_, Event::Left)) | Err(RecvError::Closed) => return,
                     Ok(_) | Err(RecvError::Lagged(_)) => {}
                 }
             }
         };
         if timeout(LEAVE_WITHIN, left).await.is_err() {
-            warn!("nobody took the token; leaving without");
+            warn!("nobody took the token or the ticket; leaving without");
         }
     }
 
@@ -445,42 +401,11 @@ impl Member {
     }
 }
 
-/// Keeps the limiter to the timetable that was set last.
-async fn keep_to(mut limit: watch::Receiver<Timetable>, limiter: Limiter) {
-    loop {
-        let timetable = limit.borrow_and_update().clone();
-        tokio::select! {
-            never = timetable::follow(&timetable, &limiter) => match never {},
-            changed = limit.changed() => if changed.is_err() { return },
-        }
-    }
-}
-
 /// A job that pulls nothing, for as long as every slot lasts.
 async fn hold(mut slots: Slots) {
     slots.want(true);
     while let Some(turn) = slots.next().await {
         turn.slot.over().await;
-    }
-}
-
-fn check_certificate(credentials: &Credentials, wall_s: u64) -> Result<(), PeerError> {
-    match credentials.roll.check_validity(&credentials.certificate, wall_s) {
-        Err(Refusal::NotYetValid) => {
-            warn!("the certificate is not valid yet: is the clock right? nobody is believed until it is");
-        }
-        verdict => verdict.map_err(PeerError::Certificate)?,
-    }
-    warn_of_end(&credentials.certificate, wall_s);
-    Ok(())
-}
-
-fn warn_of_end(certificate: &Certificate, wall_s: u64) {
-    if let Some(days) = expiry_warning(certificate, wall_s) {
-        warn!(
-            days,
-            "the certificate expires soon; the members are asked for a new one, which needs the founder's to run"
-        );
     }
 }
 

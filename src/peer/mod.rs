@@ -2,7 +2,9 @@
 //! control socket.
 
 mod borrowing;
+mod certificates;
 mod control;
+mod dials;
 mod enrol;
 mod history;
 mod lending;
@@ -12,11 +14,14 @@ mod notices;
 mod page;
 mod place;
 mod report;
+mod ring;
 
+pub use borrowing::Errand;
 pub use control::{Client, ControlError};
+pub use dials::Dials;
 pub use enrol::{EnrolError, Enrolled, enrol};
 pub use history::{History, Past, Sample, Visit};
 pub use lending::{Lending, Paused, Terms};
 pub use member::{Member, Options, PeerError};
 pub use notices::{Notices, Webhook};
-pub use report::{MemberReport, SpanReport, StatusReport, VerdictReport};
+pub use report::{BorrowerReport, MemberReport, SpanReport, StatusReport, VerdictReport};

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::base::CircleId;
-use crate::wire::records::{Bans, Certificate, Charter, Entry, PublicKey, Signed};
+use crate::wire::records::{Bans, Certificate, Charter, Entry, PublicKey, Ring, Signed};
 use crate::wire::{circle_id, member_id};
 
 use super::Refusal;
@@ -20,6 +20,12 @@ pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(600);
 
 /// As in `proto::agent`, to which this room cannot look: beyond it the derived times overflow.
 const CAPACITY_LIMIT: u32 = 100_000_000;
+
+/// More tickets than any source bears connections.
+const TICKETS_LIMIT: u16 = 1000;
+
+/// The witnesses of more faults would not fit into a datagram.
+const FAULTS_LIMIT: u8 = 4;
 
 /// What a member believes of its circle: the authority's key (two during a rotation), the newest charter and bans.
 #[derive(Clone, Debug)]
@@ -78,6 +84,7 @@ impl Roll {
         self.check_charter(&charter)?;
         let is_newer = charter.version > self.charter.version;
         if is_newer {
+            check_mode(&self.charter, &charter)?;
             self.charter = charter;
         }
         Ok(is_newer)
@@ -261,11 +268,37 @@ fn check_constants(charter: &Charter) -> Result<(), Refusal> {
         "the capacity must be between 1 and a hundred million members"
     } else if charter.slot.as_secs_f64() * capacity * capacity > 1e17 {
         "the slot is too long for that capacity"
+    } else if let Some(complaint) = charter.ring().and_then(|ring| ring_complaint(&ring)) {
+        complaint
     } else if Charter::decode(&charter.encode()).as_ref() != Ok(charter) {
         // A signature covers what is written; spans that are no whole milliseconds are not written as they are.
         "its constants cannot be written exactly"
     } else {
         return Ok(());
+    };
+    Err(Refusal::Nonsense(complaint))
+}
+
+fn ring_complaint(ring: &Ring) -> Option<&'static str> {
+    if !(1..=TICKETS_LIMIT).contains(&ring.tickets) {
+        Some("the tickets must be between 1 and 1000")
+    } else if !(1..=FAULTS_LIMIT).contains(&ring.faults) {
+        Some("the faults must be between 1 and 4")
+    } else if ring.epoch == 0 {
+        Some("epochs count from 1")
+    } else {
+        None
+    }
+}
+
+/// A circle keeps its mode, and a ring its constants: members that went by different ones at the same time would give out
+/// tickets twice.
+fn check_mode(old: &Charter, new: &Charter) -> Result<(), Refusal> {
+    let complaint = match (old.ring(), new.ring()) {
+        (None, None) => return Ok(()),
+        (Some(old), Some(new)) if new == old || new.epoch > old.epoch => return Ok(()),
+        (Some(_), Some(_)) => "what is different in the ring needs a higher epoch",
+        (None, Some(_)) | (Some(_), None) => "a circle keeps its mode",
     };
     Err(Refusal::Nonsense(complaint))
 }
@@ -277,9 +310,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::base::MemberId;
     use crate::trust::samples::{NOW_S, authority, charter, private_key};
     use crate::trust::{Authority, sign_address};
-    use crate::wire::records::{AddressRecord, BANS_LIMIT, RuleSet};
+    use crate::wire::records::{AddressRecord, BANS_LIMIT, Mode, RuleSet};
 
     const END_S: u64 = NOW_S + 90 * 86_400;
     const TOLERANCE_S: u64 = CLOCK_TOLERANCE.as_secs();
@@ -453,6 +487,61 @@ mod tests {
             (Ok(false), 300),
             "the first one stays"
         );
+    }
+
+    fn ring() -> Ring {
+        Ring { tickets: 5, faults: 2, first: MemberId::from_bytes([4; 16]), epoch: 3 }
+    }
+
+    fn with(version: u32, ring: Ring) -> Charter {
+        authority().sign_charter(Charter { version, mode: Mode::Tickets(ring), ..charter() })
+    }
+
+    #[test]
+    fn a_circle_keeps_its_mode() {
+        let mut token = roll();
+        assert_eq!(token.offer_charter(with(8, ring())), Err(Refusal::Nonsense("a circle keeps its mode")));
+        let mut tickets = Roll::new(Suite::Ed25519, authority().public(), with(7, ring()), None).unwrap();
+        let back = authority().sign_charter(Charter { version: 8, ..charter() });
+        assert_eq!(tickets.offer_charter(back), Err(Refusal::Nonsense("a circle keeps its mode")));
+        assert_eq!((token.charter().version, tickets.charter().version), (7, 7));
+    }
+
+    #[test]
+    fn a_ring_keeps_its_constants_until_there_is_a_new_one() {
+        let first = MemberId::from_bytes([5; 16]);
+        let mut roll = Roll::new(Suite::Ed25519, authority().public(), with(7, ring()), None).unwrap();
+        for changed in [
+            Ring { tickets: 6, ..ring() },
+            Ring { faults: 1, ..ring() },
+            Ring { first, ..ring() },
+            Ring { epoch: 2, ..ring() },
+            Ring { epoch: 2, tickets: 6, ..ring() },
+        ] {
+            assert!(matches!(roll.offer_charter(with(8, changed)), Err(Refusal::Nonsense(_))), "{changed:?}");
+        }
+        assert_eq!(roll.offer_charter(with(8, ring())), Ok(true), "something else may be different");
+        let new = Ring { tickets: 6, faults: 1, first, epoch: 4 };
+        assert_eq!(roll.offer_charter(with(9, new)), Ok(true));
+        assert_eq!(roll.charter().ring(), Some(new));
+        assert_eq!(roll.offer_charter(with(8, ring())), Err(Refusal::Older));
+    }
+
+    #[test]
+    fn a_ring_that_makes_no_sense_is_refused() {
+        let begun = |ring| Roll::new(Suite::Ed25519, authority().public(), with(1, ring), None).map(|_| ());
+        for (tickets, faults) in [(1, 1), (1000, 4)] {
+            assert_eq!(begun(Ring { tickets, faults, ..ring() }), Ok(()));
+        }
+        for nonsense in [
+            Ring { tickets: 0, ..ring() },
+            Ring { tickets: 1001, ..ring() },
+            Ring { faults: 0, ..ring() },
+            Ring { faults: 5, ..ring() },
+            Ring { epoch: 0, ..ring() },
+        ] {
+            assert!(matches!(begun(nonsense), Err(Refusal::Nonsense(_))), "{nonsense:?}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::base::CircleId;
-use crate::wire::records::{Charter, RuleSet};
+use crate::wire::records::{Charter, Mode, RuleSet};
 
 use super::{Authority, PrivateKey, Suite};
 
@@ -32,6 +32,7 @@ pub(super) fn charter() -> Charter {
         rules: RuleSet::Guarded,
         scouts: 8,
         retention: Duration::ZERO,
+        mode: Mode::Token,
         signature: [0; 64],
     }
 }

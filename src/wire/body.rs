@@ -16,6 +16,7 @@
 //! | Enrol | key 32, invitation 8, mac 16 |
 //! | Enrolled | certificate, charter |
 //! | Renewed | certificate |
+//! | Ticket | epoch 4, then the message: see `tickets` |
 //!
 //! Entries: count 1, then each address record with its certificate. Hearsay: marks 1 (bit i: sighting i is there), then
 //! each sighting that is: token 32, session 8, age ms 8.
@@ -24,11 +25,12 @@
 
 use std::time::Duration;
 
-use crate::base::{Hearsay, SIGHTINGS, Session, Sighting};
+use crate::base::{Hearsay, SIGHTINGS, Session, Sighting, TicketMessage};
 
 use super::codec::{Malformed, Reader, Writer};
 use super::header::{Kind, read_token, write_token};
 use super::records::{Bans, Certificate, Charter, Entry, PublicKey, Signed as _};
+use super::tickets;
 
 /// Directory entries in one datagram, at most: with the longest names and IPv6 three fit beside a header, and not four.
 pub const ENTRIES_LIMIT: usize = 3;
@@ -131,6 +133,13 @@ pub enum Body {
         /// With the serial of the old one.
         certificate: Certificate,
     },
+    /// About tickets.
+    Ticket {
+        /// Of the ring that is meant: what is said in another one counts for nothing.
+        epoch: u32,
+        /// What is said.
+        message: TicketMessage,
+    },
 }
 
 impl Body {
@@ -154,6 +163,7 @@ impl Body {
             Self::Enrolled { .. } => Kind::Enrolled,
             Self::Renew => Kind::Renew,
             Self::Renewed { .. } => Kind::Renewed,
+            Self::Ticket { .. } => Kind::Ticket,
         }
     }
 
@@ -196,6 +206,7 @@ impl Body {
                 charter.write(out);
             }
             Self::Renewed { certificate } => certificate.write(out),
+            Self::Ticket { epoch, message } => tickets::write(message, out.u32(*epoch)),
         }
     }
 
@@ -232,6 +243,7 @@ impl Body {
             }
             Kind::Renew => Self::Renew,
             Kind::Renewed => Self::Renewed { certificate: Certificate::read(input)? },
+            Kind::Ticket => Self::Ticket { epoch: input.u32()?, message: tickets::read(input)? },
         })
     }
 
@@ -251,11 +263,11 @@ impl Body {
 }
 
 /// Spans beyond 584 million years are written as that.
-fn write_millis(span: Duration, out: &mut Writer) {
+pub(super) fn write_millis(span: Duration, out: &mut Writer) {
     out.u64(u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
 }
 
-fn read_millis(input: &mut Reader<'_>) -> Result<Duration, Malformed> {
+pub(super) fn read_millis(input: &mut Reader<'_>) -> Result<Duration, Malformed> {
     input.u64().map(Duration::from_millis)
 }
 
@@ -289,18 +301,11 @@ fn read_wait(input: &mut Reader<'_>) -> Result<(Option<Duration>, bool), Malform
 
 /// More entries than [`ENTRIES_LIMIT`] are written all the same, and then no reader takes them.
 fn write_entries(entries: &[Entry], out: &mut Writer) {
-    out.u8(u8::try_from(entries.len()).unwrap_or(u8::MAX));
-    for entry in entries {
-        entry.write(out);
-    }
+    out.list(entries, Entry::write);
 }
 
 fn read_entries(input: &mut Reader<'_>) -> Result<Vec<Entry>, Malformed> {
-    let count = usize::from(input.u8()?);
-    if count > ENTRIES_LIMIT {
-        return Err(Malformed);
-    }
-    (0..count).map(|_| Entry::read(input)).collect()
+    input.list(ENTRIES_LIMIT, Entry::read)
 }
 
 fn write_hearsay(hearsay: &Hearsay, out: &mut Writer) {

@@ -69,6 +69,14 @@ impl Writer {
         self.bytes(bytes.get(..usize::from(length)).unwrap_or(bytes))
     }
 
+    /// One byte of count, then each. More than 255 are written all the same, and then no reader takes them.
+    pub fn list<T>(&mut self, items: &[T], write: impl Fn(&T, &mut Self)) {
+        self.u8(u8::try_from(items.len()).unwrap_or(u8::MAX));
+        for item in items {
+            write(item, self);
+        }
+    }
+
     /// An internet address: 4 or 6, the address, the port.
     pub fn address(&mut self, address: SocketAddr) -> &mut Self {
         match address.ip() {
@@ -144,6 +152,19 @@ impl<'a> Reader<'a> {
             return Err(Malformed);
         }
         Ok(text.to_owned())
+    }
+
+    /// A list of at most `limit` values.
+    pub fn list<T>(
+        &mut self,
+        limit: usize,
+        read: impl Fn(&mut Self) -> Result<T, Malformed>,
+    ) -> Result<Vec<T>, Malformed> {
+        let count = usize::from(self.u8()?);
+        if count > limit {
+            return Err(Malformed);
+        }
+        (0..count).map(|_| read(self)).collect()
     }
 
     /// An internet address. An IPv4 address in IPv6 clothes has another encoding, so it is refused.

@@ -73,11 +73,13 @@ pub enum Kind {
     Renew = 16,
     /// The answer: here it is.
     Renewed = 17,
+    /// About tickets: which message, its body says.
+    Ticket = 18,
 }
 
 impl Kind {
     /// All kinds, in the order of their bytes, which begin with 1.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Move,
         Self::Ack,
         Self::Commit,
@@ -95,6 +97,7 @@ impl Kind {
         Self::Enrolled,
         Self::Renew,
         Self::Renewed,
+        Self::Ticket,
     ];
 
     pub(super) fn from_byte(byte: u8) -> Option<Self> {
@@ -122,6 +125,7 @@ impl Kind {
             Self::Enrolled => "enrolled",
             Self::Renew => "renew",
             Self::Renewed => "renewed",
+            Self::Ticket => "ticket",
         }
     }
 
@@ -148,9 +152,9 @@ impl Kind {
     }
 
     /// Whether it is a question with a number: its nonce begins with one that is higher than those of all questions that
-    /// its sender asked before, so that a recorded one is known for what it is.
+    /// its sender asked before, so that a recorded one is known for what it is. So does all that is said about tickets.
     pub const fn is_numbered(self) -> bool {
-        matches!(self, Self::Scout | Self::Check | Self::Renew)
+        matches!(self, Self::Scout | Self::Check | Self::Renew | Self::Ticket)
     }
 
     /// The numbered question to which it is an answer, with that question's nonce.
@@ -287,7 +291,7 @@ mod tests {
             assert_eq!(Kind::from_byte(byte), Some(kind));
         }
         assert_eq!(Kind::from_byte(0), None);
-        assert!((18..=255).all(|byte| Kind::from_byte(byte).is_none()));
+        assert!((19..=255).all(|byte| Kind::from_byte(byte).is_none()));
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod records;
 mod samples;
 #[cfg(test)]
 mod tests;
+mod tickets;
 
 use crate::base::{CircleId, MemberId};
 
@@ -16,6 +17,7 @@ pub use body::{Body, COOL_LIMIT, ENTRIES_LIMIT};
 pub use envelope::{DATAGRAM_LIMIT, DATAGRAM_MIN, Datagram, Envelope, Rejected, pad_to};
 pub use header::{ANYONE, Header, Kind, NO_TOKEN};
 use records::PublicKey;
+pub use tickets::{COORDINATORS_LIMIT, SEATS_LIMIT, WAITERS_LIMIT};
 
 /// The member with this public key.
 pub fn member_id(key: &PublicKey) -> MemberId {

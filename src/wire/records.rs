@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::base::{CircleId, MemberId};
+use crate::base::{CircleId, MemberId, Ticket};
 
 use super::codec::{Malformed, Reader, Writer};
 
@@ -187,6 +187,28 @@ pub enum RuleSet {
     Guarded,
 }
 
+/// How the members of a circle take turns. A circle keeps its mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// A token wanders: one at a time, with rare short exceptions.
+    Token,
+    /// Tickets: never more than so many at once, possibly fewer.
+    Tickets(Ring),
+}
+
+/// The ring of those who hold a ticket, as the authority founds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ring {
+    /// n: how many tickets there are.
+    pub tickets: Ticket,
+    /// k: how many neighbours in the ring may fail at once.
+    pub faults: u8,
+    /// Who begins the ring. Two that did would give out every ticket twice.
+    pub first: MemberId,
+    /// Which ring: a higher one takes the place of all before it, and what was granted in those is void.
+    pub epoch: u32,
+}
+
 /// The circle's constants, signed by its authority. Members run by the one with the highest version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Charter {
@@ -214,8 +236,20 @@ pub struct Charter {
     pub scouts: u8,
     /// How long the source keeps what it has, in whole seconds; 0 if unknown.
     pub retention: Duration,
+    /// How the members take turns.
+    pub mode: Mode,
     /// Of the authority.
     pub signature: Signature,
+}
+
+impl Charter {
+    /// The ring, in a circle with tickets.
+    pub fn ring(&self) -> Option<Ring> {
+        match self.mode {
+            Mode::Token => None,
+            Mode::Tickets(ring) => Some(ring),
+        }
+    }
 }
 
 impl Signed for Charter {
@@ -232,6 +266,12 @@ impl Signed for Charter {
             RuleSet::Guarded => 3,
         });
         out.u8(self.scouts).u32(u32::try_from(self.retention.as_secs()).unwrap_or(u32::MAX));
+        match self.mode {
+            Mode::Token => out.u8(1),
+            Mode::Tickets(Ring { tickets, faults, first, epoch }) => {
+                out.u8(2).u16(tickets).u8(faults).bytes(first.as_bytes()).u32(epoch)
+            }
+        };
     }
 
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -253,6 +293,16 @@ impl Signed for Charter {
             },
             scouts: input.u8()?,
             retention: Duration::from_secs(input.u32()?.into()),
+            mode: match input.u8()? {
+                1 => Mode::Token,
+                2 => Mode::Tickets(Ring {
+                    tickets: input.u16()?,
+                    faults: input.u8()?,
+                    first: MemberId::from_bytes(input.array()?),
+                    epoch: input.u32()?,
+                }),
+                _ => return Err(Malformed),
+            },
             signature: input.array()?,
         })
     }
@@ -427,12 +477,18 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_do_not_exist_are_refused() {
-        let mut bytes = samples::longest_charter().encode();
-        let rules = bytes.len() - 64 - 4 - 2;
+    fn rules_and_modes_that_do_not_exist_are_refused() {
+        let bytes = samples::longest_charter().encode();
+        let mode = bytes.len() - 64 - 24;
+        let rules = mode - 4 - 2;
         for byte in 0..=255 {
-            bytes[rules] = byte;
-            assert_eq!(Charter::decode(&bytes).is_ok(), (1..=3).contains(&byte), "rules {byte}");
+            let with = |place: usize| {
+                let mut bytes = bytes.clone();
+                bytes[place] = byte;
+                Charter::decode(&bytes)
+            };
+            assert_eq!(with(rules).is_ok(), (1..=3).contains(&byte), "rules {byte}");
+            assert_eq!(with(mode).is_ok(), byte == 2, "mode {byte}: the ring belongs to tickets alone");
         }
     }
 

@@ -9,11 +9,17 @@ use proptest::prelude::*;
 
 use super::member_id;
 use super::records::{
-    AddressRecord, BANS_LIMIT, Bans, Certificate, Charter, Entry, NAME_LIMIT, PublicKey, RuleSet,
+    AddressRecord, BANS_LIMIT, Bans, Certificate, Charter, Entry, Mode, NAME_LIMIT, PublicKey, Ring, RuleSet,
     SOURCE_LIMIT, Signature,
 };
-use super::{Body, COOL_LIMIT, Datagram, ENTRIES_LIMIT, Header, Kind, pad_to};
-use crate::base::{CircleId, Hearsay, MemberId, Nonce, Session, Sighting, TokenId};
+use super::{
+    Body, COOL_LIMIT, COORDINATORS_LIMIT, Datagram, ENTRIES_LIMIT, Header, Kind, SEATS_LIMIT, WAITERS_LIMIT,
+    pad_to,
+};
+use crate::base::{
+    Ask, CircleId, Hearsay, MemberId, Nonce, Seat, Session, Sighting, TicketMessage, TokenId, Waiter,
+    Witnesses,
+};
 
 pub(super) const GATE: [u8; 32] = [0x6a; 32];
 
@@ -82,6 +88,7 @@ pub(super) fn longest_charter() -> Charter {
         rules: RuleSet::Guarded,
         scouts: 2,
         retention: Duration::from_secs(u32::MAX.into()),
+        mode: Mode::Tickets(Ring { tickets: 5, faults: 2, first: MemberId::from_bytes([3; 16]), epoch: 1 }),
         signature: [2; 64],
     }
 }
@@ -89,6 +96,58 @@ pub(super) fn longest_charter() -> Charter {
 pub(super) fn longest_bans() -> Bans {
     let serials = (0..).take(BANS_LIMIT).collect();
     Bans { circle: CircleId::from_bytes([1; 16]), version: 1, serials, signature: [2; 64] }
+}
+
+pub(super) fn seat(byte: u8) -> Seat {
+    Seat { ticket: byte.into(), member: MemberId::from_bytes([byte; 16]), incarnation: 70 + u64::from(byte) }
+}
+
+pub(super) fn longest_ask() -> Ask {
+    let seats = |from: u8| (from..).take(SEATS_LIMIT).map(seat).collect();
+    let waiter = |byte| Waiter {
+        member: MemberId::from_bytes([byte; 16]),
+        incarnation: 5,
+        waited: Duration::from_millis(u64::MAX),
+    };
+    Ask {
+        seat: seat(1),
+        number: 7,
+        next: seat(2),
+        is_settled: true,
+        adopted: Some(Witnesses { version: 3, seats: seats(10) }),
+        proposed: Some(Witnesses { version: 4, seats: seats(20) }),
+        waiters: (30..).take(WAITERS_LIMIT).map(waiter).collect(),
+    }
+}
+
+/// One of each, in the order of their tags.
+pub(super) fn ticket_messages() -> [TicketMessage; 16] {
+    let Ask { adopted, waiters, .. } = longest_ask();
+    let witnesses = adopted.map(|list| list.seats).unwrap_or_default();
+    let (number, attempt) = (8, 9);
+    [
+        TicketMessage::Ask(longest_ask()),
+        TicketMessage::Vouch { number, adopted: Some(1), proposed: Some(2), waiters },
+        TicketMessage::Gone { number },
+        TicketMessage::NotMe { seat: seat(1) },
+        TicketMessage::Join { incarnation: 3, waited: Duration::from_secs(4) },
+        TicketMessage::Wait { coordinators: witnesses.iter().take(4).map(|seat| seat.member).collect() },
+        TicketMessage::Grant {
+            by: seat(1),
+            seat: seat(2),
+            followers: witnesses.clone(),
+            witnesses: witnesses.clone(),
+        },
+        TicketMessage::Update { to: seat(3), witnesses },
+        TicketMessage::Lock { seat: seat(1), attempt, to: seat(2) },
+        TicketMessage::Locked { attempt },
+        TicketMessage::Unlock { attempt },
+        TicketMessage::Confirm { attempt },
+        TicketMessage::Confirmed { attempt },
+        TicketMessage::Release { seat: seat(1), next: seat(2), number },
+        TicketMessage::Released { number },
+        TicketMessage::Refused { number },
+    ]
 }
 
 /// The longest body of this kind.
@@ -122,6 +181,7 @@ pub(super) fn longest_body(kind: Kind) -> Body {
         Kind::Enrolled => Body::Enrolled { certificate: longest_certificate(9), charter: longest_charter() },
         Kind::Renew => Body::Renew,
         Kind::Renewed => Body::Renewed { certificate: longest_certificate(9) },
+        Kind::Ticket => Body::Ticket { epoch: 1, message: TicketMessage::Ask(longest_ask()) },
     }
 }
 
@@ -219,11 +279,22 @@ pub(super) fn any_entry() -> impl Strategy<Value = Entry> {
     (any_address_record(), any_certificate()).prop_map(|(record, certificate)| Entry { record, certificate })
 }
 
+fn any_mode() -> impl Strategy<Value = Mode> {
+    let ring = (any::<(u16, u8, u32)>(), any_member()).prop_map(|((tickets, faults, epoch), first)| Ring {
+        tickets,
+        faults,
+        first,
+        epoch,
+    });
+    prop_oneof![Just(Mode::Token), ring.prop_map(Mode::Tickets)]
+}
+
 pub(super) fn any_charter() -> impl Strategy<Value = Charter> {
     let rules = prop_oneof![Just(RuleSet::Early), Just(RuleSet::Classic), Just(RuleSet::Guarded)];
     let numbers = any::<(u32, u64, u32, u32, u32, u64, u8, u32)>();
-    (any_circle(), any_text(NAME_LIMIT), any_text(SOURCE_LIMIT), numbers, rules, any_bytes()).prop_map(
-        |(circle, name, source, numbers, rules, signature)| {
+    let modes = (rules, any_mode());
+    (any_circle(), any_text(NAME_LIMIT), any_text(SOURCE_LIMIT), numbers, modes, any_bytes()).prop_map(
+        |(circle, name, source, numbers, (rules, mode), signature)| {
             let (version, issued_s, slot, skip, capacity, bandwidth, scouts, retention) = numbers;
             Charter {
                 circle,
@@ -238,6 +309,7 @@ pub(super) fn any_charter() -> impl Strategy<Value = Charter> {
                 rules,
                 scouts,
                 retention: Duration::from_secs(retention.into()),
+                mode,
                 signature,
             }
         },
@@ -302,6 +374,72 @@ fn any_commit() -> impl Strategy<Value = Body> {
     })
 }
 
+fn any_seat() -> impl Strategy<Value = Seat> {
+    (any::<u16>(), any_member(), any::<u64>()).prop_map(|(ticket, member, incarnation)| Seat {
+        ticket,
+        member,
+        incarnation,
+    })
+}
+
+fn any_seats() -> impl Strategy<Value = Vec<Seat>> {
+    vec(any_seat(), 0..=SEATS_LIMIT)
+}
+
+fn any_witnesses() -> impl Strategy<Value = Option<Witnesses>> {
+    option::of((any::<u32>(), any_seats()).prop_map(|(version, seats)| Witnesses { version, seats }))
+}
+
+fn any_waiters() -> impl Strategy<Value = Vec<Waiter>> {
+    let waiter = (any_member(), any::<u64>(), any_millis())
+        .prop_map(|(member, incarnation, waited)| Waiter { member, incarnation, waited });
+    vec(waiter, 0..=WAITERS_LIMIT)
+}
+
+fn any_ask() -> impl Strategy<Value = Ask> {
+    let (seats, lists) = ((any_seat(), any_seat()), (any_witnesses(), any_witnesses()));
+    (seats, any::<u64>(), any::<bool>(), lists, any_waiters()).prop_map(
+        |((seat, next), number, is_settled, (adopted, proposed), waiters)| Ask {
+            seat,
+            number,
+            next,
+            is_settled,
+            adopted,
+            proposed,
+            waiters,
+        },
+    )
+}
+
+fn any_vouch() -> impl Strategy<Value = TicketMessage> {
+    let versions = any::<(u64, Option<u32>, Option<u32>)>();
+    (versions, any_waiters()).prop_map(|((number, adopted, proposed), waiters)| TicketMessage::Vouch {
+        number,
+        adopted,
+        proposed,
+        waiters,
+    })
+}
+
+fn any_grant() -> impl Strategy<Value = TicketMessage> {
+    (any_seat(), any_seat(), any_seats(), any_seats())
+        .prop_map(|(by, seat, followers, witnesses)| TicketMessage::Grant { by, seat, followers, witnesses })
+}
+
+pub(super) fn any_ticket_message() -> impl Strategy<Value = TicketMessage> {
+    prop_oneof![
+        2 => prop::sample::select(ticket_messages().to_vec()),
+        2 => any_ask().prop_map(TicketMessage::Ask),
+        1 => any_vouch(),
+        1 => any_grant(),
+        1 => (any_seat(), any_seats()).prop_map(|(to, witnesses)| TicketMessage::Update { to, witnesses }),
+        1 => vec(any_member(), 0..=COORDINATORS_LIMIT)
+            .prop_map(|coordinators| TicketMessage::Wait { coordinators }),
+        1 => (any::<u64>(), any_millis())
+            .prop_map(|(incarnation, waited)| TicketMessage::Join { incarnation, waited }),
+    ]
+}
+
 /// A body, and the key of who sends it: in an Enrol that is the key in the body.
 fn any_body() -> impl Strategy<Value = (Body, PublicKey)> {
     let empty = [
@@ -321,6 +459,7 @@ fn any_body() -> impl Strategy<Value = (Body, PublicKey)> {
         2 => any_scout(),
         2 => any_report(),
         1 => any_charter().prop_map(Body::Charter),
+        2 => (any::<u32>(), any_ticket_message()).prop_map(|(epoch, message)| Body::Ticket { epoch, message }),
         1 => any_bans().prop_map(Body::Bans),
         1 => any_certificate().prop_map(|certificate| Body::Renewed { certificate }),
         1 => (any_certificate(), any_charter())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stroll::base::{CircleId, MemberId, Nonce, Session};
+use stroll::base::{CircleId, MemberId, Nonce, Session, TicketMessage};
 use stroll::trust::PrivateKey;
 use stroll::wire::records::{Certificate, Charter};
 use stroll::wire::{Body, Datagram, Envelope, Header};
@@ -87,6 +87,7 @@ impl Circle {
             },
             Body::Renew,
             Body::Renewed { certificate: self.members[from].certificate.clone() },
+            Body::Ticket { epoch: 1, message: TicketMessage::Join { incarnation: 1, waited: secs(1) } },
         ]
     }
 }

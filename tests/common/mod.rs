@@ -13,10 +13,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use stroll::base::{MemberId, Session, Time, TokenId};
-use stroll::node::{Command, Config, Event, Identity, Input, Node, Output, Status, first_sequence};
+use stroll::node::{Command, Config, Event, Identity, Input, Node, Output, Right, Status, first_sequence};
 use stroll::proto::{agent, directory, handoff};
 use stroll::trust::{Authority, GateKey, PrivateKey, Roll, Suite};
-use stroll::wire::records::{Bans, Certificate, Charter, Entry, RuleSet};
+use stroll::wire::records::{Bans, Certificate, Charter, Entry, Mode, Ring, RuleSet};
 use stroll::wire::{Header, Kind};
 
 use datagrams::{GATE, open};
@@ -38,6 +38,10 @@ pub(crate) fn secs(secs: u64) -> Duration {
 
 pub(crate) fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
+}
+
+fn seed_of(member: usize) -> [u8; 32] {
+    [u8::try_from(member + 100).unwrap(); 32]
 }
 
 /// An address at which no member is.
@@ -90,8 +94,8 @@ pub(crate) struct Member {
     pub(crate) events: Vec<(Time, Event)>,
     /// How long its pull takes to stop.
     pub(crate) stop_after: Duration,
-    /// By which token it pulls.
-    pub(crate) pulls: Option<TokenId>,
+    /// By what it pulls.
+    pub(crate) pulls: Option<Right>,
     pub(crate) wall_offset_ms: i64,
     life: u32,
 }
@@ -148,6 +152,7 @@ impl Circle {
             rules,
             scouts: 8,
             retention: Duration::ZERO,
+            mode: Mode::Token,
             signature: [0; 64],
         });
         Self {
@@ -166,6 +171,22 @@ impl Circle {
         }
     }
 
+    /// Members who know each other, have work and go by tickets; the ring would begin with the first of them.
+    pub(crate) fn with_tickets(members: usize, tickets: u16) -> Self {
+        let mut circle = Self::of_ticket_strangers(members, tickets);
+        circle.introduce_all();
+        circle
+    }
+
+    /// The same for members who know nobody.
+    pub(crate) fn of_ticket_strangers(members: usize, tickets: u16) -> Self {
+        let mut circle = Self::by(RuleSet::Guarded, u32::try_from(members).unwrap(), 1, 1);
+        let first = PrivateKey::from_seed(Suite::Ed25519, seed_of(0)).member_id();
+        let mode = Mode::Tickets(Ring { tickets, faults: 2, first, epoch: 1 });
+        circle.charter = circle.authority.sign_charter(Charter { mode, ..circle.charter.clone() });
+        circle.and_members(members)
+    }
+
     pub(crate) fn and_members(mut self, count: usize) -> Self {
         for _ in 0..count {
             self.add_member();
@@ -176,7 +197,7 @@ impl Circle {
     /// One more member, who knows nobody and is known to nobody.
     pub(crate) fn add_member(&mut self) -> usize {
         let number = self.members.len();
-        let seed = [u8::try_from(number + 100).unwrap(); 32];
+        let seed = seed_of(number);
         let (from_s, until_s) = (WALL_START_S - DAY_S, WALL_START_S + 100 * DAY_S);
         let certificate = self.issue(number, seed, from_s, until_s);
         self.settle(seed, certificate)
@@ -417,7 +438,7 @@ impl Circle {
         let header = *open(&bytes, self.authority.circle()).header();
         if header.kind == Kind::Commit {
             let pulls = self.members[member].pulls;
-            assert_ne!(pulls, Some(header.token), "I4: member {member} commits while it pulls");
+            assert_ne!(pulls, Some(Right::Token(header.token)), "I4: member {member} commits while it pulls");
         }
         let packet = Packet {
             number: self.log.len() as u64,
@@ -446,18 +467,18 @@ impl Circle {
     fn on_event(&mut self, member: usize, event: Event) {
         let now = self.now;
         let place = &mut self.members[member];
-        place.events.push((now, event));
         match event {
-            Event::SlotBegan { token, .. } => {
+            Event::SlotBegan { right, .. } => {
                 assert_eq!(
                     place.pulls, None,
                     "I4: a slot of member {member} began before the last pull ended"
                 );
-                place.pulls = Some(token);
+                place.pulls = Some(right);
             }
             Event::StopSlot => self.stops.push((now + place.stop_after, member, place.life)),
             _ => {}
         }
+        place.events.push((now, event));
     }
 
     /// I1, by what the nodes themselves say.
@@ -542,7 +563,7 @@ impl Circle {
     /// Of all members, in the order of time.
     pub(crate) fn events(&self) -> Vec<(Time, usize, Event)> {
         let of = |(number, member): (usize, &Member)| {
-            member.events.iter().map(move |(at, event)| (*at, number, *event)).collect::<Vec<_>>()
+            member.events.iter().map(move |(at, event)| (*at, number, event.clone())).collect::<Vec<_>>()
         };
         let mut events: Vec<_> = self.members.iter().enumerate().flat_map(of).collect();
         events.sort_by_key(|(at, ..)| *at);

@@ -7,7 +7,7 @@ use stroll::base::{MemberId, Time};
 use stroll::node::{Command, Config, Event, Identity, Input, Node, Output};
 use stroll::proto::directory;
 use stroll::trust::{Authority, GateKey, PrivateKey, Roll, Suite};
-use stroll::wire::records::{Charter, RuleSet};
+use stroll::wire::records::{Charter, Mode, RuleSet};
 use stroll::wire::{ANYONE, DATAGRAM_LIMIT, DATAGRAM_MIN, Envelope};
 
 use super::sealed::{GATE, gate};
@@ -59,6 +59,7 @@ pub(crate) fn charter(authority: &Authority) -> Charter {
         rules: RuleSet::Guarded,
         scouts: 2,
         retention: Duration::ZERO,
+        mode: Mode::Token,
         signature: [0; 64],
     })
 }
@@ -169,7 +170,7 @@ impl World {
         let fuzzed = source.take(56);
         bytes[56..56 + fuzzed.len()].copy_from_slice(fuzzed);
         bytes[..5].copy_from_slice(b"strl\x01");
-        bytes[5] = 1 + source.byte() % 16;
+        bytes[5] = 1 + source.byte() % 18;
         bytes[7] = source.byte() % 4;
         let receiver = if source.below(4) == 0 { ANYONE } else { self.nodes[number].id() };
         bytes[8..24].copy_from_slice(self.authority.circle().as_bytes());

@@ -3,6 +3,7 @@
 use anyhow::bail;
 use stroll::peer::Client;
 use stroll::trust::{Authority, Home, InvitationLedger};
+use stroll::wire::member_id;
 use stroll::wire::records::{BANS_LIMIT, Bans};
 
 use crate::cli::exit::UsageError;
@@ -11,6 +12,7 @@ use crate::cli::utc::now_s;
 
 use super::constants::{self, Constants};
 use super::create::describe;
+use super::mode::{RingArgs, warning};
 
 /// Ban a member from the circle, at once and for good.
 ///
@@ -34,6 +36,9 @@ pub(super) struct AmendArgs {
 
     #[command(flatten)]
     constants: Constants,
+
+    #[command(flatten)]
+    ring: RingArgs,
 
     #[command(flatten)]
     homes: HomeArgs,
@@ -117,13 +122,16 @@ fn longer(
 pub(super) fn amend(args: &AmendArgs) -> anyhow::Result<()> {
     let (circle, home, authority) = args.homes.open_authority()?;
     let lock = home.lock_authority()?;
-    let mut roll = home.load_credentials()?.roll;
-    let mut charter = roll.charter().clone();
+    let credentials = home.load_credentials()?;
+    let ledger = home.load_ledger()?;
+    let old = credentials.roll.charter();
+    let mut charter = old.clone();
     if let Some(source) = &args.source {
         charter.source.clone_from(source);
     }
     args.constants.write_into(&mut charter);
-    if charter == *roll.charter() {
+    args.ring.write_into(&mut charter, &ledger, &credentials, now_s())?;
+    if charter == *old {
         return Err(UsageError(format!(
             "the charter says so already, nothing was changed; say what shall be different ({})",
             describe(&charter)
@@ -134,11 +142,18 @@ pub(super) fn amend(args: &AmendArgs) -> anyhow::Result<()> {
     charter.version = charter.version.saturating_add(1);
     charter.issued_s = now_s();
     let charter = authority.sign_charter(charter);
+    let (old_ring, mut roll) = (old.ring(), credentials.roll);
     roll.offer_charter(charter.clone()).map_err(|refusal| UsageError(format!("the charter: {refusal}")))?;
     home.save_charter(&charter)?;
     drop(lock);
     eprintln!("This is version {} of the charter of {circle}: {}", charter.version, describe(&charter));
     eprintln!("  source {}", charter.source);
+    if let (Some(old), Some(new)) = (old_ring, charter.ring())
+        && new.epoch != old.epoch
+    {
+        let named = ledger.certificates().iter().rev().find(|one| member_id(&one.key) == new.first);
+        eprintln!("{}", warning(old, new, named.map_or("its first member", |one| &one.name)));
+    }
     spread(&home, &args.homes, &circle)
 }
 

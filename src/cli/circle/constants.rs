@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use stroll::base::CircleId;
 use stroll::base::units::{format_duration, parse_duration};
 use stroll::proto::agent::{Config, Invalid, Rules};
-use stroll::wire::records::{Charter, RuleSet, SOURCE_LIMIT};
+use stroll::wire::records::{Charter, Mode, RuleSet, SOURCE_LIMIT};
 
 /// A charter writes spans as 32-bit numbers of milliseconds.
 const LONGEST_SPAN: Duration = Duration::from_millis(u32::MAX as u64);
@@ -97,6 +97,7 @@ pub(super) fn usual(name: &str, source: &str, issued_s: u64) -> Charter {
         rules: RuleSet::Guarded,
         scouts: 8,
         retention: Duration::ZERO,
+        mode: Mode::Token,
         signature: [0; 64],
     }
 }

@@ -20,6 +20,7 @@ use crate::cli::homes::{self, HomeArgs, RootArgs};
 use crate::cli::utc::{format_utc, now_s};
 
 use super::constants::{self, Constants, format_rate, format_retention, rules_name};
+use super::mode::{ModeArgs, describe_mode};
 
 /// Create a circle: its authority, its charter, and this lab as its first member.
 ///
@@ -32,6 +33,9 @@ pub(super) struct Args {
     /// What the members pull: the address of an FTP or HTTP server, or of a folder on it
     #[arg(long, value_name = "URL", env = "STROLL_SOURCE")]
     source: String,
+
+    #[command(flatten)]
+    mode: ModeArgs,
 
     #[command(flatten)]
     constants: Constants,
@@ -82,12 +86,13 @@ fn found(args: &Args) -> anyhow::Result<Founded> {
     let now_s = now_s();
     let mut charter = constants::usual(&args.name, &args.source, now_s);
     args.constants.write_into(&mut charter);
+    let key = PrivateKey::from_seed(Suite::Ed25519, random_bytes()?);
+    charter.mode = args.mode.mode(key.member_id())?;
     constants::check(&charter)?;
     let address = address(args)?;
     let member = args.member.clone().or_else(homes::host_name).unwrap_or_else(|| "founder".to_owned());
 
     let authority = Authority::new(PrivateKey::from_seed(Suite::Ed25519, random_bytes()?));
-    let key = PrivateKey::from_seed(Suite::Ed25519, random_bytes()?);
     let roll = Roll::new(Suite::Ed25519, authority.public(), authority.sign_charter(charter), None)
         .map_err(blame("the charter"))?;
     let mut ledger = InvitationLedger::new();
@@ -180,7 +185,8 @@ fn tell(args: &Args, founded: &Founded, home: &Home) {
 /// The constants on one line.
 pub(super) fn describe(charter: &Charter) -> String {
     format!(
-        "slot {}, skip {}, capacity {}, bandwidth {}, rules {}, scouts {}, retention {}",
+        "mode {}, slot {}, skip {}, capacity {}, bandwidth {}, rules {}, scouts {}, retention {}",
+        describe_mode(charter.mode),
         format_duration(charter.slot),
         format_duration(charter.skip),
         charter.capacity,

@@ -8,6 +8,7 @@ mod change;
 mod constants;
 mod create;
 mod members;
+mod mode;
 mod show;
 
 use clap::Subcommand;
@@ -23,7 +24,11 @@ use super::utc::format_utc;
 #[command(after_help = "From nothing to a circle of two:
   lab-a$ stroll circle create virgo --source ftp://ftp.example.org/stream/ --address lab-a.example.org:7433
   lab-a$ stroll circle invite lab-b
-  lab-b$ stroll join st1-…")]
+  lab-b$ stroll join st1-…
+
+How members take turns is chosen once:
+  token    one at a time, with rare short exceptions, survives almost anything
+  tickets  never more than n, possibly fewer: circle create … --mode tickets --tickets 5")]
 pub(super) struct Args {
     #[command(subcommand)]
     command: Command,

@@ -16,6 +16,7 @@ use crate::cli::homes::{self, HomeArgs};
 use crate::cli::utc::{format_utc, now_s};
 
 use super::constants::{format_rate, format_retention, rules_name};
+use super::mode::describe_mode;
 
 /// Show the circle: its charter, its authority, this member's certificate, and where all of it is kept.
 #[derive(Debug, clap::Args)]
@@ -58,6 +59,7 @@ impl Facts {
             ("authority", format!("{}, its key is {authority}", fingerprint(self.credentials.roll.circle()))),
             ("charter", format!("version {}, of {}", charter.version, format_utc(charter.issued_s))),
             ("  source", charter.source.clone()),
+            ("  mode", describe_mode(charter.mode)),
             ("  slot", format_duration(charter.slot)),
             ("  skip", format_duration(charter.skip)),
             ("  capacity", format!("{} members", charter.capacity)),
@@ -80,6 +82,7 @@ impl Facts {
     fn to_json(&self) -> Value {
         let (roll, certificate) = (&self.credentials.roll, &self.credentials.certificate);
         let charter = roll.charter();
+        let ring = charter.ring();
         json!({
             "name": self.name,
             "authority": HEXLOWER.encode(roll.circle().as_bytes()),
@@ -96,6 +99,11 @@ impl Facts {
                 "rules": rules_name(charter.rules),
                 "scouts": charter.scouts,
                 "retention_s": charter.retention.as_secs(),
+                "mode": if ring.is_some() { "tickets" } else { "token" },
+                "tickets": ring.map(|ring| ring.tickets),
+                "faults": ring.map(|ring| ring.faults),
+                "first": ring.map(|ring| HEXLOWER.encode(ring.first.as_bytes())),
+                "epoch": ring.map(|ring| ring.epoch),
             },
             "bans": {
                 "version": roll.bans_version(),

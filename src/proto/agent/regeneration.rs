@@ -57,7 +57,9 @@ impl Timer {
     pub(super) fn horizon(&self, config: &Config) -> Duration {
         match config.rules.regeneration {
             Regeneration::Stretched { quiet_times, .. } => self.suspicious_quiet(quiet_times, config),
-            Regeneration::Poisson | Regeneration::Adaptive { .. } => config.min_interval(),
+            Regeneration::Poisson | Regeneration::Adaptive { .. } | Regeneration::Never => {
+                config.min_interval()
+            }
         }
     }
 
@@ -138,6 +140,7 @@ impl Timer {
 
     fn wind(&mut self, config: &Config, rng: &mut Rng) {
         let wait = match config.rules.regeneration {
+            Regeneration::Never => Duration::MAX,
             Regeneration::Adaptive { .. } => self.patience,
             Regeneration::Poisson => {
                 config.min_interval().saturating_add(rng.exponential(config.regeneration_mean()))
@@ -273,6 +276,16 @@ mod tests {
             let now = timer.deadline();
             assert_eq!(timer.run_out(&config, now), Alarm::Regenerate);
         }
+    }
+
+    #[test]
+    fn where_no_token_is_made_the_timer_never_runs_out() {
+        let rules = Rules { regeneration: Regeneration::Never, ..Rules::guarded() };
+        let (config, mut rng) = (config(rules), Rng::seeded(9));
+        let mut timer = Timer::new(&config, &mut rng, Time::from_secs(5));
+        timer.set_members(2, &config, &mut rng);
+        timer.restart(&config, &mut rng, Time::from_secs(9));
+        assert_eq!(timer.deadline(), Time::ZERO + Duration::MAX);
     }
 
     #[test]

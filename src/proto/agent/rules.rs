@@ -46,6 +46,8 @@ pub enum Regeneration {
         /// first new token to stop most others.
         slots: u32,
     },
+    /// No token is ever made: the members of this circle take turns in another way.
+    Never,
 }
 
 /// How far hearsay is believed.

@@ -97,6 +97,11 @@ impl Tickets {
         }
     }
 
+    /// How long a holder may pull while others wait, from the next slot on.
+    pub fn set_turn(&mut self, turn: Duration) {
+        self.config.turn = turn;
+    }
+
     /// The one way in: one input, then drain the outputs.
     pub fn handle(&mut self, input: Input, now: Time) {
         match input {

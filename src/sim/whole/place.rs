@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::base::{Rng, Time};
 use crate::node::Node;
 use crate::trust::{Authority, CLOCK_TOLERANCE, PrivateKey};
-use crate::wire::records::{Bans, Certificate, Charter};
+use crate::wire::records::{Bans, Certificate, Charter, Mode};
 
 use super::scenario::Scenario;
 
@@ -94,6 +94,7 @@ pub(super) fn charter(scenario: &Scenario, authority: &Authority) -> Charter {
         rules: scenario.rules,
         scouts: 8,
         retention: Duration::ZERO,
+        mode: Mode::Token,
         signature: [0; 64],
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::base::{MemberId, Rng, Time};
-use crate::node::{Command, Config, Event, Identity, Input, Node, Output};
+use crate::node::{Command, Config, Event, Identity, Input, Node, Output, Right};
 use crate::proto::{agent, directory, handoff};
 use crate::sim::queue::{Mail, Timers};
 use crate::trust::{Authority, GateKey, PrivateKey, Roll};
@@ -300,7 +300,7 @@ impl Whole {
                     );
                 }
             }
-            Output::Event(event) => self.on_event(member, event),
+            Output::Event(event) => self.on_event(member, &event),
         }
     }
 
@@ -315,10 +315,10 @@ impl Whole {
         }
     }
 
-    fn on_event(&mut self, member: usize, event: Event) {
+    fn on_event(&mut self, member: usize, event: &Event) {
         let now = self.now;
-        match event {
-            Event::SlotBegan { token, .. } => {
+        match *event {
+            Event::SlotBegan { right: Right::Token(token), .. } => {
                 self.outcome.slots += 1;
                 self.checks.pull_began(member, token, now);
                 if now >= self.peace_at

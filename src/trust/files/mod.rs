@@ -8,6 +8,7 @@
 //! certificate, charter, bans, succession   signed records
 //! circle.toml               authority, own name, listen address, bootstrap addresses
 //! directory                 members met before; may be deleted at any time
+//! ring                      whether this member has begun the circle's ring of tickets; never put an old copy back
 //! ```
 //!
 //! The only part of this room that touches the file system. `cli` and `peer` call it; nothing here is asynchronous. Every
@@ -42,6 +43,7 @@ const BANS: &str = "bans";
 const SUCCESSION: &str = "succession";
 const FACTS: &str = "circle.toml";
 const DIRECTORY: &str = "directory";
+const RING: &str = "ring";
 const WRITE_LOCK: &str = ".lock";
 const AUTHORITY_LOCK: &str = ".authority.lock";
 
@@ -73,6 +75,15 @@ struct Facts {
     listen: SocketAddr,
     #[serde(default)]
     bootstrap: Vec<SocketAddr>,
+}
+
+/// What this member has done with a ring of tickets.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RingFacts {
+    epoch: u32,
+    /// It was the last to leave, and nobody holds a ticket.
+    is_closed: bool,
 }
 
 /// Held by who makes a new version of charter or bans.
@@ -227,6 +238,27 @@ impl Home {
     /// Saves the members met.
     pub fn save_directory(&self, bytes: &[u8]) -> Result<(), FileError> {
         self.folder.write(&self.folder.lock(WRITE_LOCK)?, DIRECTORY, bytes)
+    }
+
+    /// Takes the right to begin the ring of this epoch: true for the first member of it, once, and for the last one that left
+    /// it in good order. On disk before it is given, so that there is never a second ring with the same tickets: not after
+    /// a crash either, which may so cost the ring.
+    pub fn take_ring(&self, epoch: u32, is_first: bool) -> Result<bool, FileError> {
+        let lock = self.folder.lock(WRITE_LOCK)?;
+        let may_begin = match self.load_toml::<RingFacts>(RING, Secrecy::Public)? {
+            Some(known) if known.epoch == epoch => known.is_closed,
+            Some(known) if known.epoch > epoch => false,
+            Some(_) | None => is_first,
+        };
+        if may_begin {
+            self.write_toml(&lock, RING, &RingFacts { epoch, is_closed: false })?;
+        }
+        Ok(may_begin)
+    }
+
+    /// Keeps the right to begin a ring again: this member was its last one, and has left it.
+    pub fn keep_ring(&self, epoch: u32) -> Result<(), FileError> {
+        self.write_toml(&self.folder.lock(WRITE_LOCK)?, RING, &RingFacts { epoch, is_closed: true })
     }
 
     fn load_roll(&self, authority: PublicKey) -> Result<Roll, FileError> {

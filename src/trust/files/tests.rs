@@ -315,3 +315,34 @@ fn the_key_file_is_text_and_only_the_key_file_holds_the_key() {
         assert!(path.ends_with(MEMBER_KEY) || !text.contains(&saved[4..40]), "{}", path.display());
     }
 }
+
+#[test]
+fn a_ring_is_begun_once_by_its_first_and_by_nobody_else() {
+    let (_folder, home) = founded();
+    assert!(!home.take_ring(1, false).unwrap(), "another member is its first");
+    assert!(home.take_ring(1, true).unwrap());
+    for _ in 0..2 {
+        let home = Home::open(home.path()).unwrap();
+        assert!(!home.take_ring(1, true).unwrap(), "not after a restart either");
+    }
+    assert!(!home.take_ring(2, false).unwrap());
+    assert!(home.take_ring(2, true).unwrap(), "a new ring");
+    assert!(!home.take_ring(1, true).unwrap(), "and the old one is over");
+    assert_eq!(mode(&home.path().join(RING)), 0o600);
+}
+
+#[test]
+fn who_left_a_ring_last_may_begin_it_again_once() {
+    let (_folder, home) = founded();
+    home.keep_ring(3).unwrap();
+    assert!(!home.take_ring(2, true).unwrap() && !home.take_ring(4, false).unwrap());
+    assert!(home.take_ring(3, false).unwrap());
+    assert!(!home.take_ring(3, false).unwrap() && !home.take_ring(3, true).unwrap());
+}
+
+#[test]
+fn a_ring_file_that_is_damaged_begins_nothing() {
+    let (_folder, home) = founded();
+    fs::write(home.path().join(RING), "epoch = 1").unwrap();
+    assert!(matches!(home.take_ring(2, true), Err(FileError::Toml { .. })));
+}
