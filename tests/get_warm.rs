@@ -59,6 +59,7 @@ fn start(folder: &Path, source: &Counting, idle_grace: Duration) -> Job {
         to: To::File { root: folder.join("pulled"), below: Vec::new(), name: Name::new("f").unwrap() },
         expected: None,
         ask_first: true,
+        changed_within: None,
     };
     let (mut slots, giver) = Slots::given();
     let (stop, order) = watch::channel(false);

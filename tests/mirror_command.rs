@@ -20,6 +20,7 @@ use ftpd::Ftpd;
 use rustix::process::Signal;
 use serde_json::Value;
 use stroll::fetch::sink::{Algorithm, Hasher};
+use stroll::jobs::Manifest;
 use web::{Kind, Web};
 
 /// Odd names, folders in folders, an empty file.
@@ -548,4 +549,62 @@ fn verify_uses_the_lists_in_the_tree() {
     put(&root, "sub/b", b"x", CHANGED_S);
     let (code, found, _) = verify();
     assert_eq!((code, &found["result"]["changed"]), (Some(11), &Value::from(1)), "{found}");
+}
+
+// --- ages, and what is gone -----------------------------------------------------------------------------------------
+
+/// Index pages of nginx tell no zone: a time near the limit must be asked for, and the others need not be.
+#[test]
+fn an_age_that_the_listing_does_not_tell_exactly_is_asked_for() {
+    let desk = Desk::new();
+    let source = web_source(&desk, Kind::Nginx, "");
+    let Server::Web(web) = &source.server else { panic!("a web server") };
+    let day = 86_400;
+    for (name, age_s) in [("young", 0), ("near-young", 9 * day), ("near-old", 11 * day), ("old", 100 * day)] {
+        web.put(&format!("tree/{name}"), name.as_bytes(), age_s);
+    }
+    let (code, report, said) = source.run(&desk, &["--max-age", "10d"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(files(&desk.path("replica")), ["near-young", "young"]);
+    assert_eq!((count(&report, "pulled"), count(&report, "excluded"), count(&report, "files")), (2, 2, 2));
+    let requests = web.requests();
+    let asked = |name: &str| requests.iter().filter(|line| line.contains(&format!("/tree/{name} "))).count();
+    assert_eq!((asked("old"), asked("young")), (0, 1), "{requests:?}");
+    assert_eq!(asked("near-old"), 1, "{requests:?}");
+}
+
+#[test]
+fn what_is_gone_on_both_sides_is_forgotten_after_a_complete_run() {
+    let desk = Desk::new();
+    let source = web_source(&desk, Kind::Nginx, "");
+    let Server::Web(web) = &source.server else { panic!("a web server") };
+    for name in ["kept", "gone-there", "gone/on-both"] {
+        web.put(&format!("tree/{name}"), name.as_bytes(), 1_000);
+    }
+    assert_eq!(source.run(&desk, &[]).0, Some(0));
+    let remembered = || {
+        let manifest =
+            Manifest::open(&desk.home().join(".local/state/stroll"), &desk.path("replica")).unwrap();
+        let mut names = Vec::new();
+        manifest
+            .for_each(|path, _| {
+                names.push(path.to_owned());
+                true
+            })
+            .unwrap();
+        names
+    };
+    assert_eq!(remembered(), ["gone-there", "gone/on-both", "kept"]);
+    for name in ["gone-there", "gone/on-both"] {
+        fs::remove_file(web.path("tree").join(name)).unwrap();
+    }
+    fs::remove_dir(web.path("tree/gone")).unwrap();
+    fs::remove_dir_all(desk.path("replica/gone")).unwrap();
+    // Not complete: one file cannot be had.
+    std::os::unix::fs::symlink("/nonexistent", web.path("tree/broken")).unwrap();
+    assert_ne!(source.run(&desk, &["--retries", "0"]).0, Some(0));
+    assert_eq!(remembered().len(), 3, "who knows what else is there");
+    fs::remove_file(web.path("tree/broken")).unwrap();
+    assert_eq!(source.run(&desk, &[]).0, Some(0));
+    assert_eq!(remembered(), ["gone-there", "kept"], "what is here is still known");
 }

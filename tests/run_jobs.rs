@@ -170,6 +170,62 @@ fn a_hangup_reads_the_settings_again_and_disturbs_only_what_changed() {
     operator.wait_until("goes on", |operator| operator.count("same", "listed") > listed + 1);
 }
 
+#[test]
+fn a_hangup_changes_the_rate_and_who_is_told_and_says_what_waits_for_the_next_start() {
+    let web = Web::start(Kind::Nginx);
+    let frame = noise(45, 20_000_000);
+    web.put("same/f", b"f", 1_000);
+    web.put("json/frame", &frame, 200);
+    let constants = [SLOTS, &["--retention", "5m"]].concat();
+    let mut operator = Operator::new(&web.http("").to_string(), &constants);
+    let (same, notes) = (mirror(&web, "same", "same/", &operator), operator.path("notes"));
+    operator.set(&same);
+    operator.run(&[]);
+    operator.wait_until("pulled", |operator| operator.count("same", "files") == 1);
+
+    // The new job is so far behind that it is told of, to the new hook. It would not be if the new rate did not hold.
+    let (url, to) = (web.http("json/"), operator.quoted("stream"));
+    let hook = format!("echo $STROLL_EVENT $STROLL_JOB >> {}", notes.display());
+    let settings = |bwlimit: &str| {
+        format!(
+            "[transfer]\nbwlimit = {bwlimit:?}\n[run]\npage = \"127.0.0.1:0\"\non_overload = {hook:?}\n{same}\
+             [[subscribe]]\nname = \"frames\"\nurl = \"{url}\"\nto = {to}\nsince = \"all\"\npoll = \"1s\"\nsettle = \"1s\"\n"
+        )
+    };
+    operator.set(&settings("50k"));
+    operator.hang_up();
+    operator.wait_until("ran the new hook", |_| {
+        fs::read_to_string(&notes).is_ok_and(|text| text.lines().any(|line| line == "retention frames"))
+    });
+    let log = operator.log();
+    assert!(log.contains("the status page stays as it is until the member is started again"), "{log}");
+    assert!(!log.contains("status page at"), "{log}");
+    assert!(!operator.path("stream/frame").exists());
+
+    let bytes = operator.count("frames", "bytes");
+    operator.set(&settings("off"));
+    operator.hang_up();
+    operator.wait_until("pulls as fast as it can", |operator| {
+        fs::read(operator.path("stream/frame")).is_ok_and(|got| got == frame)
+    });
+    // Nobody began anew: what was counted before still counts.
+    assert!(operator.count("frames", "bytes") >= bytes.max(frame.len() as u64), "{:?}", operator.jobs());
+    assert_eq!(operator.count("same", "files"), 1, "{:?}", operator.jobs());
+
+    // What was ordered by hand holds until the settings say something else than they did.
+    operator.lab.succeeds(&["bwlimit", "1k"]);
+    web.put("json/next", &frame, 1);
+    let seen = operator.log().matches("the settings were read again").count();
+    operator.hang_up();
+    operator.wait_until("read them again", |operator| {
+        operator.log().matches("the settings were read again").count() > seen
+    });
+    operator.wait_until("begins the next", |operator| operator.path("stream/next.part").exists());
+    operator.set(&settings("100M"));
+    operator.hang_up();
+    operator.wait_until("pulls fast again", |operator| operator.path("stream/next").exists());
+}
+
 // --- settings that make no sense --------------------------------------------------------------------------------------
 
 #[test]
@@ -380,12 +436,15 @@ fn an_overloaded_circle_is_told_to_a_command_and_a_webhook_and_ends_who_asked_fo
         "printf '%s %s %s\\n' \"$STROLL_EVENT\" \"$STROLL_LEVEL\" \"$STROLL_CIRCLE\" >> {}",
         levels.display()
     );
+    let later = folder.path().join("later.toml").display().to_string();
+    fs::write(&later, "").unwrap();
     let (founder, others) = labs.split_first_mut().unwrap();
     found(founder, "http://127.0.0.1:1/", &["--slot", "400ms", "--skip", "20ms", "--capacity", "2"]);
     founder.run_with(&["--hold", "--on-overload", &hook, "--webhook", &url]);
     for (number, lab) in others.iter_mut().enumerate() {
         join(founder, lab);
-        lab.run_with(if number == 0 { &["--hold", "--fail-on-overload"] } else { &["--hold"] });
+        let more = if number == 0 { vec!["--fail-on-overload"] } else { vec!["--config", later.as_str()] };
+        lab.run_with(&[vec!["--hold"], more].concat());
     }
     let told = || fs::read_to_string(&levels).unwrap_or_default();
     wait_until("the command ran", || told().lines().any(|line| line == "load overloaded virgo"));
@@ -400,4 +459,59 @@ fn an_overloaded_circle_is_told_to_a_command_and_a_webhook_and_ends_who_asked_fo
     let code = operator::code_of(&mut process);
     assert_eq!(code, Some(15), "{}", labs[1].log_text());
     assert!(labs[1].log_text().contains("the circle is overloaded"), "{}", labs[1].log_text());
+    // And who wants it only now need not wait until it is judged anew.
+    fs::write(&later, "[run]\nfail_on_overload = true\n").unwrap();
+    labs[2].signal("HUP");
+    let mut process = labs[2].process.take().unwrap();
+    assert_eq!(operator::code_of(&mut process), Some(15), "{}", labs[2].log_text());
+}
+
+/// A job that is too slow for its source: the stream's data will be gone before it was pulled.
+#[test]
+fn data_that_the_source_is_about_to_flush_is_told_to_the_log_a_command_a_webhook_and_the_metrics() {
+    let web = Web::start(Kind::Nginx);
+    let frame = noise(44, 20_000_000);
+    // Its index is JSON, so that the age of the file is known when it is first seen.
+    web.put("json/frame", &frame, 200);
+    let constants = [SLOTS, &["--retention", "5m"]].concat();
+    let mut operator = Operator::new(&web.http("").to_string(), &constants);
+    let ((webhook, posts), notes) = (webhook(), operator.path("notes"));
+    let (url, to, webhook) = (web.http("json/"), operator.quoted("stream"), format!("{webhook:?}"));
+    let hook = format!("echo $STROLL_EVENT $STROLL_LEVEL $STROLL_JOB: $STROLL_REASON >> {}", notes.display());
+    operator.set(&format!(
+        "[transfer]\nbwlimit = \"50k\"\n[run]\npage = \"127.0.0.1:0\"\non_overload = {hook:?}\nwebhook = {webhook}\n\
+         [[subscribe]]\nname = \"frames\"\nurl = \"{url}\"\nto = {to}\nsince = \"all\"\npoll = \"1s\"\nsettle = \"1s\"\n"
+    ));
+    operator.run(&[]);
+    // In words, and the same everywhere. Other notices are about the load.
+    let is_told = |line: &str| line.contains(" behind a source that keeps 5m");
+    let told = || fs::read_to_string(&notes).unwrap_or_default();
+    operator.wait_until("ran the command", |_| {
+        told().lines().any(|line| line.starts_with("retention lag frames: ") && is_told(line))
+    });
+    let mut posts = posts.iter().map(|post| serde_json::from_str::<Value>(&post).unwrap());
+    let post = posts.find(|post| post["event"] == "retention").unwrap();
+    assert_eq!((&post["circle"], &post["job"]), (&Value::from("virgo"), &Value::from("frames")));
+    assert!(is_told(post["reason"].as_str().unwrap()), "{post}");
+    let log = operator.log();
+    assert!(
+        log.lines().any(|line| line.contains("WARN") && line.contains("frames") && is_told(line)),
+        "{log}"
+    );
+    assert_eq!(operator.metric("stroll_retention_seconds"), Some(300.0));
+    let lag_s = operator.metric("stroll_lag_seconds{job=\"frames\"}").unwrap();
+    assert!(lag_s >= 150.0, "{lag_s}");
+    let check = operator.lab.output(&["status", "--check"]);
+    let said = String::from_utf8(check.stderr).unwrap();
+    assert_eq!(check.status.code(), Some(1), "{said}");
+    assert!(said.contains("frames ["), "{said}");
+
+    // It catches up: the lag is gone, and what was told is not told again.
+    operator.lab.succeeds(&["bwlimit", "off"]);
+    operator.wait_until("caught up", |operator| {
+        operator.metric("stroll_lag_seconds{job=\"frames\"}") == Some(0.0)
+    });
+    assert_eq!(fs::read(operator.path("stream/frame")).unwrap(), frame);
+    assert!(operator.lab.output(&["status", "--check"]).status.success());
+    assert_eq!(told().matches("retention").count(), 1, "{}", told());
 }

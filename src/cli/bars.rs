@@ -335,6 +335,7 @@ fn as_json(event: &Event<'_>) -> Option<serde_json::Value> {
         Event::Ended { index, fate } => match fate {
             Fate::Pulled { size, .. } => json!({"event": "pulled", "file": index, "size": size}),
             Fate::UpToDate => json!({"event": "up_to_date", "file": index}),
+            Fate::NotMeant => json!({"event": "not_meant", "file": index}),
             Fate::Planned { size } => json!({"event": "planned", "file": index, "size": size}),
             Fate::Failed(error) => json!({"event": "failed", "file": index, "error": chain(error)}),
             Fate::Interrupted => json!({"event": "interrupted", "file": index}),

@@ -2,7 +2,7 @@
 
 use stroll::fetch::Address;
 use stroll::jobs::Slots;
-use stroll::peer::{Client, ControlError, Member, Options, PeerError};
+use stroll::peer::{Client, ControlError, Errand, Member, Options, PeerError};
 use stroll::trust::Home;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -53,8 +53,13 @@ impl Circle {
 }
 
 /// Enters the circle for these addresses: the one that was named, or the one whose source has them all. No circle if that
-/// is asked for, or there is none such.
-pub(super) async fn enter(home: &HomeArgs, solo: bool, addresses: &[&Address]) -> anyhow::Result<Circle> {
+/// is asked for, or there is none such. A member that runs there is told that this is for a command of this `kind`.
+pub(super) async fn enter(
+    kind: &str,
+    home: &HomeArgs,
+    solo: bool,
+    addresses: &[&Address],
+) -> anyhow::Result<Circle> {
     let found = if solo {
         None
     } else if home.circle.is_some() {
@@ -62,18 +67,23 @@ pub(super) async fn enter(home: &HomeArgs, solo: bool, addresses: &[&Address]) -
     } else {
         find(home, addresses)?
     };
-    enter_found(found).await
+    let what = match addresses {
+        [] => String::new(),
+        [only] => only.to_string(),
+        [first, others @ ..] => format!("{first} and {} more", others.len()),
+    };
+    enter_found(found, &Errand::new(kind, &what)).await
 }
 
 /// Enters the circle that was named, or the only one here. No circle if that is asked for, or there is none.
-pub(super) async fn enter_only(home: &HomeArgs, solo: bool) -> anyhow::Result<Circle> {
+pub(super) async fn enter_only(home: &HomeArgs, solo: bool, errand: &Errand) -> anyhow::Result<Circle> {
     let is_none = solo || (home.circle.is_none() && home.root.circles()?.is_empty());
-    enter_found(if is_none { None } else { Some(home.open()?) }).await
+    enter_found(if is_none { None } else { Some(home.open()?) }, errand).await
 }
 
-async fn enter_found(found: Option<(String, Home)>) -> anyhow::Result<Circle> {
+async fn enter_found(found: Option<(String, Home)>, errand: &Errand) -> anyhow::Result<Circle> {
     let Some((name, home)) = found else { return Ok(Circle::none()) };
-    let (slots, member) = match Client::new(home.path()).borrow().await {
+    let (slots, member) = match Client::new(home.path()).borrow(errand).await {
         Ok(slots) => (slots, None),
         Err(ControlError::NotRunning(_)) => start(home).await?,
         Err(error) => return Err(error.into()),

@@ -10,6 +10,8 @@ use stroll::driver::random_bytes;
 use stroll::jobs::Patience;
 use stroll::jobs::exec::{self, ExecError, Outcome, Plan, exit_code};
 use stroll::jobs::schedule::Schedule;
+use stroll::jobs::stop::or_stop;
+use stroll::peer::Errand;
 use tokio::sync::watch;
 
 use super::circles::{self, Circle};
@@ -82,7 +84,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     runtime.block_on(async {
         let (order, stop) = watch::channel(false);
         let reason = watch_for_the_end(order, args.max_duration)?;
-        let mut circle = circles::enter_only(&args.home, args.solo).await?;
+        // The program alone: what follows may be secret.
+        let errand = Errand::new("exec", &plan.program.to_string_lossy());
+        let mut circle = circles::enter_only(&args.home, args.solo, &errand).await?;
         announce(args, &circle);
         let plan = Plan { circle: circle.name().map(str::to_owned), ..plan };
         let outcome = repeat(&plan, schedule.as_ref(), &mut circle, &stop).await;
@@ -136,10 +140,10 @@ async fn repeat(
     let mut wait_from = matches!(schedule, Some(Schedule::Cron(_))).then(Timestamp::now);
     loop {
         if let (Some(schedule), Some(began)) = (schedule, wait_from) {
-            let mut ordered = stop.clone();
-            tokio::select! {
-                _ = ordered.wait_for(|ordered| *ordered) => return Ok(Outcome::Stopped),
-                is_due = schedule.wait(began, Timestamp::now) => if !is_due { return Ok(Outcome::Done) },
+            match or_stop(stop, schedule.wait(began, Timestamp::now)).await {
+                None => return Ok(Outcome::Stopped),
+                Some(false) => return Ok(Outcome::Done),
+                Some(true) => {}
             }
         }
         wait_from = Some(Timestamp::now());

@@ -13,7 +13,7 @@ use super::transfer::Transfer;
 use super::{mirror, simulate, subscribe};
 
 /// What the settings file says. Unknown keys are errors that name the key.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Settings {
     /// How to pull.

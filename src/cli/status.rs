@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::Duration;
 
-use stroll::base::units::{human_duration, human_size};
+use stroll::base::units::{format_duration, human_duration, human_size};
 use stroll::jobs::{JobReport, State};
-use stroll::peer::{Client, ControlError, MemberReport, SpanReport, StatusReport, VerdictReport};
+use stroll::peer::{
+    BorrowerReport, Client, ControlError, MemberReport, SpanReport, StatusReport, VerdictReport,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::exit::{Code, Failed, Passed};
@@ -87,13 +89,14 @@ fn check(status: Result<StatusReport, ControlError>, args: &Args) -> anyhow::Res
     if !ailing.is_empty() {
         return Err(Passed { code: LAGS, message: ailing.join(", ") }.into());
     }
-    println!("ok: {} jobs, {} [{}]", status.jobs.len(), status.verdict.level, status.state);
+    let (count, verdict) = (status.jobs.len(), &status.verdict);
+    let noun = if count == 1 { "job" } else { "jobs" };
+    println!("ok: {count} {noun}, {} [{}]", verdict.level, status.state);
     judge(&status, args)
 }
 
 fn judge(status: &StatusReport, args: &Args) -> anyhow::Result<()> {
-    let is_overloaded = matches!(status.verdict.level.as_str(), "overloaded" | "starved");
-    if args.fail_on_overload && is_overloaded {
+    if args.fail_on_overload && status.verdict.is_overloaded() {
         let message = format!("{}: {}", status.verdict.level, status.verdict.reason);
         return Err(Failed { code: Code::Overloaded, message }.into());
     }
@@ -143,6 +146,10 @@ fn render(status: &StatusReport) -> String {
     if let Some(advice) = &status.advice {
         let _ = writeln!(text, "{advice}");
     }
+    if let Some(kept_s) = status.retention_s {
+        let _ =
+            writeln!(text, "the source keeps its data for {}", format_duration(Duration::from_secs(kept_s)));
+    }
     let count = |name: &str| status.counters.get(name).copied().unwrap_or(0);
     let _ = writeln!(
         text,
@@ -176,6 +183,12 @@ fn render(status: &StatusReport) -> String {
             }
         }
     }
+    if !status.borrowers.is_empty() {
+        text.push('\n');
+        for borrower in &status.borrowers {
+            let _ = writeln!(text, "  {}", borrower_line(borrower));
+        }
+    }
     let noun = if status.members.len() == 1 { "member" } else { "members" };
     let _ = writeln!(text, "\n{} other {noun}", status.members.len());
     let width = status.members.iter().map(|member| member.name.chars().count()).max().unwrap_or(0);
@@ -206,6 +219,13 @@ fn job_line(job: &JobReport, width: usize) -> String {
         maybe(current),
         maybe(error),
     )
+}
+
+/// A command that borrows slots.
+fn borrower_line(borrower: &BorrowerReport) -> String {
+    let BorrowerReport { name, what, state, since_s, slots, bytes, .. } = borrower;
+    let since = human_duration(Duration::try_from_secs_f64(*since_s).unwrap_or_default());
+    format!("{name}  [{}] here for {since}: {what}, {slots} slots, {}", state.word(), human_size(*bytes))
 }
 
 fn describe(span: &SpanReport) -> String {

@@ -10,7 +10,8 @@ use serde_json::json;
 use stroll::base::units::{deserialize_duration, human_duration, human_size, parse_duration, parse_size};
 use stroll::fetch::engine::PullError;
 use stroll::fetch::limit::Limiter;
-use stroll::fetch::{Address, Fault, Logins, escape, timetable};
+use stroll::fetch::timetable::{Timetable, throttled};
+use stroll::fetch::{Address, Fault, Logins, escape};
 use stroll::jobs::filter::{Filter, Rules};
 use stroll::jobs::hook::Hook;
 use stroll::jobs::pull::{Config, Event, Fate, Watch};
@@ -341,24 +342,20 @@ async fn follow(
     args: &Args,
     spec: Spec,
     config: &Config,
-    timetable: timetable::Timetable,
+    timetable: Timetable,
     bars: &Bars,
 ) -> anyhow::Result<()> {
     let (order, stop) = watch::channel(false);
     let reason = watch_for_the_end(order, args.job.max_duration)?;
     let limiter = Limiter::new(None);
-    let mut circle = circles::enter(&args.job.home, args.job.solo, &[&spec.address]).await?;
+    let mut circle = circles::enter("subscribe", &args.job.home, args.job.solo, &[&spec.address]).await?;
     if let Some(name) = circle.name() {
         bars.say(&format!("in the slots of circle {name}"));
     }
     let done = {
         let teller = Teller::new(bars, &spec);
         let job = job::subscribe(spec, config, circle.slots(), &limiter, &stop, &teller);
-        let throttled = timetable::follow(&timetable, &limiter);
-        tokio::select! {
-            done = job => done,
-            never = throttled => match never {},
-        }
+        throttled(&timetable, &limiter, Box::pin(job)).await
     };
     bars.clear();
     circle.leave().await;

@@ -237,44 +237,7 @@ pub(super) fn address(text: &str, logins: &mut Logins) -> Result<Address, UsageE
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
-
-    #[derive(clap::Parser)]
-    struct Flags {
-        #[command(flatten)]
-        transfer: Transfer,
-    }
-
-    #[test]
-    fn the_commented_settings_are_the_defaults_and_name_every_option() {
-        let text = include_str!("../../config/stroll.toml");
-        let settings: toml::Table = toml::from_str(text).expect("the settings are right");
-        let said = Transfer::deserialize(settings["transfer"].clone()).expect("the settings are right");
-        let usual = Transfer::default();
-        assert_eq!(said.connections().ok(), usual.connections().ok());
-        assert_eq!(said.timetable().ok(), usual.timetable().ok());
-        assert_eq!(said.chunk().ok(), usual.chunk().ok());
-        assert_eq!(said.min_speed().ok(), usual.min_speed().ok());
-        assert_eq!(said.patience(), usual.patience());
-        assert_eq!(said.idle_grace(), usual.idle_grace());
-        let behaviour = |transfer: &Transfer| {
-            let options = transfer.options(Logins::default()).expect("options");
-            (options.answer_within, options.stall_after, options.contact, options.proxy, options.ftp_tls)
-        };
-        assert_eq!(behaviour(&said), behaviour(&usual));
-        let section = text.split_once("\n[transfer]\n").expect("a section").1;
-        let section = section.split_once("\n[run]\n").expect("the next one").0;
-        for flag in Flags::command().get_arguments().filter_map(clap::Arg::get_long) {
-            if flag != "help" {
-                let key = flag.replace('-', "_");
-                let is_there =
-                    section.contains(&format!("\n{key} = ")) || section.contains(&format!("\n# {key} = "));
-                assert!(is_there, "config/stroll.toml does not mention {key}");
-            }
-        }
-    }
 
     #[test]
     fn a_flag_wins_over_the_settings() {

@@ -153,7 +153,14 @@ impl Timetable {
     }
 }
 
-/// When a clock on the wall shows this time first; if it never does, when it jumps over it.
+/// Does something while the limiter is kept to a timetable.
+pub async fn throttled<T>(timetable: &Timetable, limiter: &Limiter, work: impl Future<Output = T>) -> T {
+    tokio::select! {
+        done = work => done,
+        never = follow(timetable, limiter) => match never {},
+    }
+}
+
 /// Lets a limiter follow a timetable, for ever.
 pub async fn follow(timetable: &Timetable, limiter: &Limiter) -> Infallible {
     loop {
@@ -168,6 +175,7 @@ pub async fn follow(timetable: &Timetable, limiter: &Limiter) -> Infallible {
     }
 }
 
+/// When a clock on the wall shows this time first; if it never does, when it jumps over it.
 fn moment(zone: &TimeZone, date: Date, minute: u16) -> Option<Timestamp> {
     let hour = i8::try_from(minute / 60).ok()?;
     let local = date.at(hour, i8::try_from(minute % 60).ok()?, 0, 0);

@@ -293,7 +293,7 @@ impl Job {
                 Some(address) => self.failed(&format!("{address}: {error}")),
                 None => self.failed(&error.to_string()),
             },
-            Fate::Planned { .. } | Fate::Interrupted => {}
+            Fate::Planned { .. } | Fate::NotMeant | Fate::Interrupted => {}
         }
     }
 

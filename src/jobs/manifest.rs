@@ -8,7 +8,10 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use redb::{Database, DatabaseError, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError};
+use redb::{
+    Database, DatabaseError, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _,
+    TableDefinition, TableError,
+};
 use serde::{Deserialize, Serialize};
 
 /// By the path below the target, with slashes.
@@ -120,6 +123,17 @@ impl Manifest {
                 table => table?,
             };
             Ok(table.get(path)?.and_then(|bytes| decode(bytes.value())))
+        };
+        read().map_err(|error| trouble(&self.path, error))
+    }
+
+    /// How many replicas are remembered.
+    pub fn count(&self) -> Result<u64, ManifestError> {
+        let read = || -> Result<u64, redb::Error> {
+            match self.database.begin_read()?.open_table(REPLICAS) {
+                Err(TableError::TableDoesNotExist(_)) => Ok(0),
+                table => Ok(table?.len()?),
+            }
         };
         read().map_err(|error| trouble(&self.path, error))
     }

@@ -32,6 +32,7 @@ pub mod mirror;
 pub mod pull;
 pub mod schedule;
 pub mod slots;
+pub mod stop;
 pub mod subscribe;
 pub mod template;
 pub mod verify;

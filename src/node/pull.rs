@@ -1,7 +1,5 @@
 //! When the jobs may pull and when they have to stop, whatever gave them the right to.
 
-use std::fmt;
-
 use crate::base::{Seat, Session, Time, TokenId};
 use crate::proto::{agent, handoff};
 
@@ -15,15 +13,6 @@ pub enum Right {
     Token(TokenId),
     /// A ticket of its own.
     Ticket(Seat),
-}
-
-impl fmt::Display for Right {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Token(token) => write!(out, "token {token}"),
-            Self::Ticket(seat) => write!(out, "ticket {}", seat.ticket),
-        }
-    }
 }
 
 /// A slot that is due, before the pull that was told to stop has ended.

@@ -98,6 +98,8 @@ pub struct Status {
     pub charter_version: u32,
     /// The bans in force.
     pub bans_version: u32,
+    /// How long the source keeps what it has, by the charter; zero if that is unknown.
+    pub retention: Duration,
     /// Time between visits.
     pub return_times: Option<Summary>,
     /// Time between slots.
@@ -156,6 +158,7 @@ impl Node {
             cooling_for: self.cool_until.since(now),
             charter_version: self.identity.roll.charter().version,
             bans_version: self.identity.roll.bans_version(),
+            retention: self.identity.roll.charter().retention,
             return_times: self.load.return_times(),
             access_intervals: self.load.access_intervals(),
             load_factor: self.load.factor(),

@@ -49,7 +49,8 @@ pub(super) struct Office {
     has_left: bool,
     last_slot: Option<Time>,
     looked_at: Time,
-    is_looking: bool,
+    /// Somebody is spoken of who is not known: then others are asked.
+    look_at: Option<Time>,
 }
 
 impl Office {
@@ -64,7 +65,7 @@ impl Office {
             has_left: false,
             last_slot: None,
             looked_at: now,
-            is_looking: false,
+            look_at: None,
         }
     }
 
@@ -82,7 +83,11 @@ impl Office {
 
     pub(super) fn next_deadline(&self) -> Time {
         let machine = self.machine.next_deadline();
-        if self.is_looking { machine.min(self.looked_at + LOOK_EVERY) } else { machine }
+        self.look_at.map_or(machine, |at| machine.min(at))
+    }
+
+    fn look_soon(&mut self) {
+        self.look_at.get_or_insert(self.looked_at + LOOK_EVERY);
     }
 
     /// How long ago our last slot began, and whether we would use one.
@@ -149,8 +154,7 @@ impl Node {
         }
         if epoch > ring.epoch {
             // We have not; whoever has tells those who ask.
-            office.is_looking = true;
-            return;
+            return office.look_soon();
         }
         if office.is_deaf {
             return;
@@ -202,7 +206,7 @@ impl Node {
         let (places, last_slot) = (std::mem::take(&mut office.places), office.last_slot);
         let is_deaf = self.pull != Pull::Idle;
         *office =
-            Office { places, last_slot, is_deaf, ..Office::new(self.me, config, incarnation, rng, now) };
+            Office { places, is_deaf, last_slot, ..Office::new(self.me, config, incarnation, rng, now) };
         if self.leaving != Leaving::No {
             office.tell(Input::Leave);
         }
@@ -287,7 +291,7 @@ impl Node {
         let Some(address) = self.place_of(to) else {
             // Nobody has told us of it yet.
             if let Some(office) = &mut self.office {
-                office.is_looking = true;
+                office.look_soon();
             }
             return;
         };
@@ -314,9 +318,7 @@ impl Node {
 
     /// Who is spoken of but not known is looked for.
     pub(super) fn look_around_when_due(&mut self, now: Time) {
-        let is_due = |office: &&mut Office| office.is_looking && now >= office.looked_at + LOOK_EVERY;
-        if let Some(office) = self.office.as_mut().filter(is_due) {
-            office.is_looking = false;
+        if self.office.as_ref().is_some_and(|office| office.look_at.is_some_and(|at| now >= at)) {
             self.look_around(now);
         }
     }
@@ -325,7 +327,7 @@ impl Node {
     /// those whom we ask for a ticket may have gone, so there are others.
     pub(super) fn look_around(&mut self, now: Time) {
         let Some(office) = &mut self.office else { return };
-        office.looked_at = now;
+        (office.looked_at, office.look_at) = (now, None);
         let is_waiting = office.machine.has_work() && office.machine.seat().is_none();
         let scouts = usize::from(self.identity.roll.charter().scouts.max(1));
         self.send_scouts(scouts, now);

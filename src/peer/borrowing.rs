@@ -4,7 +4,7 @@
 //! has to say goes into short requests of its own. If either process dies, the open request breaks, and the turn ends.
 //!
 //! ```text
-//!   POST /v1/borrow                         <- {"borrower":"…"}  {"soon":{}}  {"turn":{…}}  {"stop":{}}  {"outlook":{…}}
+//!   POST /v1/borrow?kind=get&what=…&pid=…   <- {"borrower":"…"}  {"soon":{}}  {"turn":{…}}  {"stop":{}}  {"outlook":{…}}
 //!   POST /v1/borrow/{borrower}/work/true    there is something to pull
 //!   POST /v1/borrow/{borrower}/cool/300     the source asks to be left alone
 //!   POST /v1/borrow/{borrower}/ended/{bytes}  so much has come, and not one more byte is read in this turn
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
@@ -25,14 +25,16 @@ use futures_util::stream;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 
 use crate::base::Time;
 use crate::driver::{BootClock, random_bytes};
-use crate::fetch::Slot;
-use crate::jobs::{Giver, Outlook, Sign, Slots, Turn, Wish};
+use crate::fetch::{Slot, escape};
+use crate::jobs::{self, Giver, Outlook, Sign, Slots, Turn, Wish};
 
 use super::control::{Client, ControlError};
-use super::lending::Lending;
+use super::lending::{Lending, Paused, Terms};
+use super::report::BorrowerReport;
 
 /// How often a waiting borrower learns how long it will have to wait.
 const OUTLOOK_EVERY: Duration = Duration::from_secs(1);
@@ -60,13 +62,71 @@ enum Word {
     Ended { bytes: u64 },
 }
 
-type Words = mpsc::UnboundedSender<Word>;
+/// Letters of what somebody is about that are kept, at most.
+const LONGEST_WHAT: usize = 300;
+
+/// Who wants to borrow, for others to see.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Errand {
+    /// The command: `get`, `subscribe`, `mirror` or `exec`.
+    pub kind: String,
+    /// What it pulls or runs, without password.
+    pub what: String,
+    /// Its process.
+    pub pid: u32,
+}
+
+impl Errand {
+    /// Of this process.
+    pub fn new(kind: &str, what: &str) -> Self {
+        Self { kind: kind.to_owned(), what: what.to_owned(), pid: std::process::id() }
+    }
+
+    /// By which it can be paused.
+    fn name(&self) -> String {
+        format!("{}-{}", escape(&self.kind), self.pid)
+    }
+}
+
+/// Somebody who borrows, as the member sees it.
+#[derive(Debug)]
+struct Borrower {
+    words: mpsc::UnboundedSender<Word>,
+    errand: Errand,
+    since: Instant,
+    has_work: bool,
+    is_pulling: bool,
+    slots: u64,
+    bytes: u64,
+}
+
+impl Borrower {
+    fn report(&self, paused: &Paused) -> BorrowerReport {
+        let name = self.errand.name();
+        let state = match (self.is_pulling, self.has_work) {
+            _ if paused.is(&name) => jobs::State::Hung,
+            (true, _) => jobs::State::Run,
+            (false, true) => jobs::State::Wtok,
+            (false, false) => jobs::State::Idle,
+        };
+        BorrowerReport {
+            name,
+            kind: escape(&self.errand.kind),
+            what: escape(&self.errand.what),
+            state,
+            since_s: self.since.elapsed().as_secs_f64(),
+            slots: self.slots,
+            bytes: self.bytes,
+        }
+    }
+}
 
 /// Those who borrow through the control socket.
 #[derive(Clone, Debug)]
 pub(super) struct Lenders {
     lending: Lending,
-    borrowers: Arc<Mutex<BTreeMap<String, Words>>>,
+    borrowers: Arc<Mutex<BTreeMap<String, Borrower>>>,
 }
 
 impl Lenders {
@@ -74,12 +134,21 @@ impl Lenders {
         Self { lending, borrowers: Arc::default() }
     }
 
-    fn borrowers(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Words>> {
+    /// Who borrows, the longest first.
+    pub(super) fn reports(&self) -> Vec<BorrowerReport> {
+        let paused = self.lending.paused();
+        let mut reports: Vec<_> =
+            self.borrowers().values().map(|borrower| borrower.report(&paused)).collect();
+        reports.sort_by(|a, b| b.since_s.total_cmp(&a.since_s));
+        reports
+    }
+
+    fn borrowers(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Borrower>> {
         self.borrowers.lock().expect("nobody panics with the list in hand")
     }
 
     fn say(&self, borrower: &str, word: Word) -> StatusCode {
-        match self.borrowers().get(borrower).map(|words| words.send(word)) {
+        match self.borrowers().get(borrower).map(|borrower| borrower.words.send(word)) {
             Some(Ok(())) => StatusCode::OK,
             Some(Err(_)) | None => StatusCode::NOT_FOUND,
         }
@@ -114,13 +183,17 @@ async fn turn_ended(
     lenders.say(&borrower, Word::Ended { bytes })
 }
 
-async fn borrow(State(lenders): State<Lenders>) -> Response {
-    let (Ok(slots), Ok(id)) = (lenders.lending.borrow().await, random_bytes::<16>()) else {
+async fn borrow(State(lenders): State<Lenders>, Query(mut errand): Query<Errand>) -> Response {
+    errand.what = errand.what.chars().take(LONGEST_WHAT).collect();
+    let terms = Terms { name: errand.name(), ..Terms::default() };
+    let (Ok(slots), Ok(id)) = (lenders.lending.borrow_on(terms).await, random_bytes::<16>()) else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
     let name = data_encoding::HEXLOWER.encode(&id);
     let (words, said) = mpsc::unbounded_channel();
-    lenders.borrowers().insert(name.clone(), words);
+    let since = Instant::now();
+    let borrower = Borrower { words, errand, since, has_work: false, is_pulling: false, slots: 0, bytes: 0 };
+    lenders.borrowers().insert(name.clone(), borrower);
     let loan = Loan { name, lenders, slots, said, turn: None, greeted: false };
     let lines = stream::unfold(loan, |mut loan| async move {
         let line = loan.next_line().await?;
@@ -162,6 +235,10 @@ impl Loan {
                         Sign::Turn(turn) => {
                             let line = line_of(&turn.slot);
                             self.turn = Some((turn, false));
+                            self.note(|borrower| {
+                                borrower.is_pulling = true;
+                                borrower.slots += 1;
+                            });
                             return Some(line);
                         }
                         Sign::Soon => return Some(Line::Soon {}),
@@ -178,13 +255,27 @@ impl Loan {
 
     fn on_word(&mut self, word: &Word) {
         match word {
-            Word::Wish(Wish::Work(has_work)) => self.slots.want(*has_work),
+            Word::Wish(Wish::Work(has_work)) => {
+                self.slots.want(*has_work);
+                self.note(|borrower| borrower.has_work = *has_work);
+            }
             Word::Wish(Wish::Cool(span)) => self.slots.cool(*span),
             Word::Ended { bytes } => {
                 if let Some((mut turn, _)) = self.turn.take() {
                     turn.carried(*bytes);
                 }
+                self.note(|borrower| {
+                    borrower.is_pulling = false;
+                    borrower.bytes += bytes;
+                });
             }
+        }
+    }
+
+    /// For others to see.
+    fn note(&self, change: impl FnOnce(&mut Borrower)) {
+        if let Some(borrower) = self.lenders.borrowers().get_mut(&self.name) {
+            change(borrower);
         }
     }
 }
@@ -201,8 +292,11 @@ fn line_of(slot: &Slot) -> Line {
 }
 
 /// Asks a running member for slots. They end when the member does.
-pub(super) async fn borrow_from(client: &Client) -> Result<Slots, ControlError> {
-    let mut lines = client.open("POST", "/v1/borrow").await?;
+pub(super) async fn borrow_from(client: &Client, errand: &Errand) -> Result<Slots, ControlError> {
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    query.append_pair("kind", &errand.kind).append_pair("what", &errand.what);
+    query.append_pair("pid", &errand.pid.to_string());
+    let mut lines = client.open("POST", &format!("/v1/borrow?{}", query.finish())).await?;
     let Some(Line::Borrower(name)) = read_line(&mut lines).await else {
         return Err(ControlError::Nonsense("no name for a borrower".into()));
     };

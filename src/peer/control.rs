@@ -3,7 +3,6 @@
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Query, State as Of};
@@ -13,7 +12,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -21,8 +20,10 @@ use crate::driver::Handle;
 use crate::fetch::timetable::Timetable;
 use crate::jobs::{Board, JobReport, Slots, State};
 use crate::node::{Command, Status};
+use crate::proto::load::retention::TOLD_FROM;
 
-use super::borrowing;
+use super::borrowing::{self, Errand, Lenders};
+use super::dials::Dials;
 use super::lending::Lending;
 use super::report::StatusReport;
 
@@ -76,7 +77,8 @@ pub(super) struct Served {
     reload: mpsc::Sender<()>,
     board: Board,
     lending: Lending,
-    limit: Arc<watch::Sender<Timetable>>,
+    lenders: Lenders,
+    dials: Dials,
 }
 
 impl Served {
@@ -84,15 +86,18 @@ impl Served {
         handle: Handle,
         (circle, name): (String, String),
         reload: mpsc::Sender<()>,
-        board: Board,
-        lending: Lending,
-        limit: Arc<watch::Sender<Timetable>>,
+        (board, lending): (Board, Lending),
+        dials: Dials,
     ) -> Self {
-        Self { handle, circle, name, reload, board, lending, limit }
+        let lenders = Lenders::new(lending.clone());
+        Self { handle, circle, name, reload, board, lending, lenders, dials }
     }
 
     fn on_known_job(&self, which: &Which, order: impl Fn(&Lending, Option<&str>)) -> StatusCode {
-        let is_known = |name: &String| self.board.reports().iter().any(|job| job.name == *name);
+        let is_known = |name: &String| {
+            self.board.reports().iter().any(|job| job.name == *name)
+                || self.lenders.reports().iter().any(|borrower| borrower.name == *name)
+        };
         if which.job.as_ref().is_some_and(|name| !is_known(name)) {
             return StatusCode::NOT_FOUND;
         }
@@ -100,11 +105,14 @@ impl Served {
         StatusCode::OK
     }
 
-    /// What the jobs do; who is paused hangs, and who is further behind than the circle explains lags.
+    /// What the jobs do; who is paused hangs, and who is further behind than the circle explains, or than the source's
+    /// data lasts, lags.
     fn jobs(&self, status: &Status) -> Vec<JobReport> {
         let paused = self.lending.paused();
         let usual = status.access_intervals.map_or(Duration::ZERO, |intervals| intervals.p99);
-        let bound = (usual * LAG_INTERVALS).max(LEAST_LAG).as_secs_f64();
+        let last_moment = Some(status.retention.mul_f64(TOLD_FROM)).filter(|span| !span.is_zero());
+        let bound = (usual * LAG_INTERVALS).max(LEAST_LAG).min(last_moment.unwrap_or(Duration::MAX));
+        let bound = bound.as_secs_f64();
         let mut jobs = self.board.reports();
         for job in &mut jobs {
             if paused.is(&job.name) {
@@ -125,7 +133,8 @@ impl Served {
         let status = self.handle.status().await.ok()?;
         let listen = self.handle.address().to_string();
         let (circle, name) = (self.circle.clone(), self.name.clone());
-        Some(StatusReport::new(circle, name, listen, &status, self.jobs(&status)))
+        let (jobs, borrowers) = (self.jobs(&status), self.lenders.reports());
+        Some(StatusReport::new(circle, name, listen, &status, jobs, borrowers))
     }
 }
 
@@ -151,7 +160,7 @@ pub(super) async fn serve(path: &Path, served: Served) -> Result<JoinHandle<()>,
         .route("/v1/resume", post(resume))
         .route("/v1/bwlimit", post(limit))
         .with_state(served.clone())
-        .merge(borrowing::routes(borrowing::Lenders::new(served.lending)));
+        .merge(borrowing::routes(served.lenders));
     Ok(tokio::spawn(async move {
         // It ends when the task is aborted.
         let _ = axum::serve(listener, router).await;
@@ -192,7 +201,7 @@ struct NewLimit {
 async fn limit(Of(served): Of<Served>, Query(new): Query<NewLimit>) -> StatusCode {
     match Timetable::parse(&new.to) {
         Ok(timetable) => {
-            served.limit.send_replace(timetable);
+            served.dials.set_limit(timetable);
             StatusCode::OK
         }
         Err(_) => StatusCode::BAD_REQUEST,
@@ -262,8 +271,8 @@ impl Client {
     }
 
     /// Asks for slots for a job of this process. They end when the member does.
-    pub async fn borrow(&self) -> Result<Slots, ControlError> {
-        borrowing::borrow_from(self).await
+    pub async fn borrow(&self, errand: &Errand) -> Result<Slots, ControlError> {
+        borrowing::borrow_from(self, errand).await
     }
 
     /// Says something to which only "yes" is an answer.

@@ -21,12 +21,12 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
-use crate::base::Time;
+use crate::base::{Seat, Session, Time};
 use crate::driver::{BootClock, DriverError, Handle};
 use crate::fetch::Slot;
 use crate::fetch::slot::Clock;
 use crate::jobs::{Giver, Outlook, Slots, Turn, Wish};
-use crate::node::{Command, Event};
+use crate::node::{Command, Event, Right};
 
 /// Less than this of a slot is not worth another job's request.
 const WORTH_IT: Duration = Duration::from_millis(100);
@@ -215,7 +215,7 @@ impl Lender {
                 }
                 event = events.recv() => match event {
                     Ok((at, Event::SlotBegan { right, session, until })) => {
-                        info!(%right, %session, for_s = until.since(at).as_secs_f64(), "slot began");
+                        log_slot(right, session, until.since(at));
                         self.on_slot_began(until).await?;
                     }
                     Ok((_, Event::Expecting { .. })) => self.on_expecting(),
@@ -387,6 +387,14 @@ impl Lender {
         let bandwidth = self.handle.roll().await?.charter().bandwidth;
         self.bandwidth = (bandwidth > 0).then_some(bandwidth);
         Ok(())
+    }
+}
+
+fn log_slot(right: Right, session: Session, span: Duration) {
+    let for_s = span.as_secs_f64();
+    match right {
+        Right::Token(token) => info!(%token, %session, for_s, "slot began"),
+        Right::Ticket(Seat { ticket, .. }) => info!(ticket, %session, for_s, "slot began"),
     }
 }
 

@@ -4,12 +4,11 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::UdpSocket;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
@@ -17,7 +16,7 @@ use tracing::{debug, info, warn};
 use crate::base::MemberId;
 use crate::driver::{self, BootClock, DriverError, Handle, random_bytes};
 use crate::fetch::limit::Limiter;
-use crate::fetch::timetable::{self, Timetable};
+use crate::fetch::timetable::Timetable;
 use crate::jobs::{Board, Slots};
 use crate::node::{self, Command, Event, Identity, Node};
 use crate::proto::{agent, directory, handoff};
@@ -27,6 +26,7 @@ use crate::wire::records::Entry;
 
 use super::certificates::check_certificate;
 use super::control::{self, ControlError};
+use super::dials::Dials;
 use super::lending::{self, Lending};
 use super::notices::{self, Notices};
 use super::place::shown_address;
@@ -110,6 +110,7 @@ pub struct Member {
     lending: Lending,
     board: Board,
     limiter: Limiter,
+    dials: Dials,
     page: Option<SocketAddr>,
     /// What ends with the member.
     tasks: Vec<JoinHandle<()>>,
@@ -151,13 +152,14 @@ impl Member {
         let (lending, lender) = lending::spawn(handle.clone());
         let board = Board::default();
         let (history, historian) = history::spawn(&handle, board.clone());
-        let limit = Arc::new(watch::Sender::new(options.limit.clone()));
+        let dials = Dials::new(options.limit.clone(), options.notices.clone());
         let limiter = Limiter::new(None);
-        let throttled = tokio::spawn(keep_to(limit.subscribe(), limiter.clone()));
+        let throttled = tokio::spawn(dials.clone().keep(limiter.clone()));
         let names = (circle, name);
-        let served = control::Served::new(handle.clone(), names, told, board.clone(), lending.clone(), limit);
+        let (jobs, turned) = ((board.clone(), lending.clone()), dials.clone());
+        let served = control::Served::new(handle.clone(), names, told, jobs, turned);
         let control = control::serve(&control_path, served.clone()).await?;
-        let noticing = notices::spawn(handle.clone(), served.clone(), options.notices.clone());
+        let noticing = notices::spawn(&handle, served.clone(), dials.clone());
         let mut tasks = vec![lender, historian, throttled, control, noticing];
         let mut page = None;
         if let Some(address) = options.page {
@@ -174,6 +176,7 @@ impl Member {
             lending,
             board,
             limiter,
+            dials,
             page,
             tasks,
             control_path,
@@ -204,6 +207,11 @@ impl Member {
     /// What its jobs share: how fast they may pull.
     pub fn limiter(&self) -> &Limiter {
         &self.limiter
+    }
+
+    /// What can be changed while it runs.
+    pub fn dials(&self) -> &Dials {
+        &self.dials
     }
 
     /// Where its status page is, if it has one.
@@ -390,17 +398,6 @@ impl Member {
         let mut input = Reader::new(&bytes);
         std::iter::from_fn(|| (!input.rest().is_empty()).then(|| Entry::read(&mut input).ok()).flatten())
             .collect()
-    }
-}
-
-/// Keeps the limiter to the timetable that was set last.
-async fn keep_to(mut limit: watch::Receiver<Timetable>, limiter: Limiter) {
-    loop {
-        let timetable = limit.borrow_and_update().clone();
-        tokio::select! {
-            never = timetable::follow(&timetable, &limiter) => match never {},
-            changed = limit.changed() => if changed.is_err() { return },
-        }
     }
 }
 

@@ -93,8 +93,17 @@ impl Scrape {
         let suspected = status.members.iter().filter(|member| member.suspected).count();
         let members = [("known", status.members.len() - suspected), ("suspected", suspected)];
         out.gauges("stroll_members", "Other members, by state", "state", members)?;
+        out.gauge(
+            "stroll_retention_seconds",
+            "How long the source keeps what it has, if the charter says so",
+            status.retention_s.map(|kept_s| kept_s as f64),
+        )?;
         out.gauge("stroll_load_factor", "Mean access interval over the nominal period", status.load_factor)?;
-        out.gauge("stroll_overloaded", "Whether the circle is overloaded", Some(overloaded(status)))?;
+        out.gauge(
+            "stroll_overloaded",
+            "Whether the circle is overloaded, or gives this member no slot at all",
+            Some(f64::from(u8::from(status.verdict.is_overloaded()))),
+        )?;
         out.gauge(
             "stroll_certificate_expiry_timestamp_seconds",
             "When this member's certificate expires",
@@ -122,10 +131,6 @@ impl Scrape {
         out.gauges("stroll_chunk_bytes", "What a slot is to bring, by job", "job", chunks)?;
         out.gauges("stroll_lag_seconds", "How far a job is behind its source", "job", each(|job| job.lag_s))
     }
-}
-
-fn overloaded(status: &StatusReport) -> f64 {
-    f64::from(u8::from(status.verdict.level == "overloaded"))
 }
 
 /// Writes metrics; each has its own descriptor.
@@ -194,5 +199,45 @@ impl Out<'_> {
         let buckets: Vec<(f64, u64)> = bounds.zip(histogram.counts.iter().copied()).collect();
         let count = histogram.counts.iter().sum();
         metric.encode_histogram::<NoLabelSet>(histogram.sum, count, &buckets, None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::proto::load::Level;
+
+    /// What a member says at whose verdict the circle is so.
+    fn told(level: Level) -> String {
+        let status = json!({
+            "version": 1, "circle": "virgo", "name": "lab-a", "member": "0a0b0c0d", "listen": "127.0.0.1:7433",
+            "expires_s": 0, "state": "wtok", "cooling_s": 0.0, "charter_version": 1, "bans_version": 0,
+            "verdict": { "level": level.name(), "reason": "", "since_s": 0.0 },
+            "counters": {}, "rejected": {}, "members": [],
+        });
+        let none = Histogram { bounds: &[], counts: vec![0], sum: 0.0 };
+        let past = Past {
+            visits: Vec::new(),
+            return_times: Vec::new(),
+            access_intervals: Vec::new(),
+            samples: Vec::new(),
+            return_time_histogram: none.clone(),
+            access_interval_histogram: none.clone(),
+            handoff_histogram: none,
+            slot_s: 0.0,
+        };
+        encode(serde_json::from_value(status).expect("a status"), past).expect("metrics")
+    }
+
+    #[test]
+    fn a_starved_member_is_overloaded_too_and_one_of_a_full_circle_is_not() {
+        let overloaded = Level::ALL.map(|level| {
+            let text = told(level);
+            let line = text.lines().find_map(|line| line.strip_prefix("stroll_overloaded "));
+            line.expect("the metric").parse::<f64>().expect("a number")
+        });
+        assert_eq!(overloaded, [0.0, 0.0, 1.0, 1.0]);
     }
 }

@@ -4,6 +4,7 @@
 mod borrowing;
 mod certificates;
 mod control;
+mod dials;
 mod enrol;
 mod history;
 mod lending;
@@ -15,10 +16,12 @@ mod place;
 mod report;
 mod ring;
 
+pub use borrowing::Errand;
 pub use control::{Client, ControlError};
+pub use dials::Dials;
 pub use enrol::{EnrolError, Enrolled, enrol};
 pub use history::{History, Past, Sample, Visit};
 pub use lending::{Lending, Paused, Terms};
 pub use member::{Member, Options, PeerError};
 pub use notices::{Notices, Webhook};
-pub use report::{MemberReport, SpanReport, StatusReport, VerdictReport};
+pub use report::{BorrowerReport, MemberReport, SpanReport, StatusReport, VerdictReport};

@@ -10,6 +10,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
+use crate::base::Time;
 use crate::driver::{BootClock, Handle};
 use crate::fetch::tls::client_config;
 use crate::fetch::{Fault, Options};
@@ -19,6 +20,7 @@ use crate::proto::load::Level;
 use crate::proto::load::retention::Retention;
 
 use super::control::Served;
+use super::dials::Dials;
 use super::report::StatusReport;
 
 /// How often the lag of each job is compared with what the source keeps.
@@ -100,24 +102,25 @@ impl Notice {
 }
 
 /// Starts to look out, until the node ends.
-pub(super) fn spawn(handle: Handle, served: Served, notices: Notices) -> JoinHandle<()> {
+pub(super) fn spawn(handle: &Handle, served: Served, dials: Dials) -> JoinHandle<()> {
     let mut events = handle.events();
     tokio::spawn(async move {
         let mut looks = tokio::time::interval(LOOK_EVERY);
-        let mut lags = BTreeMap::new();
+        let mut lags = Lags::default();
         loop {
             tokio::select! {
                 _ = looks.tick() => {
-                    for notice in look(&handle, &served, &mut lags).await {
+                    let Some(status) = served.report().await else { return };
+                    for notice in lags.look(&status, BootClock::new().now()) {
                         warn!(job = notice.job, "{}", notice.reason);
-                        notices.tell(notice);
+                        dials.notices().tell(notice);
                     }
                 }
                 event = events.recv() => match event {
                     Ok((_, Event::Load(level))) => {
                         let Some(status) = served.report().await else { return };
                         log(level, &status);
-                        notices.tell(of_load(level, status));
+                        dials.notices().tell(of_load(level, status));
                     }
                     Ok(_) | Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return,
@@ -148,33 +151,41 @@ fn of_load(level: Level, status: StatusReport) -> Notice {
     }
 }
 
-/// Whether a job is so far behind that data will be lost; said once, until it has caught up.
-async fn look(handle: &Handle, served: &Served, lags: &mut BTreeMap<String, Retention>) -> Vec<Notice> {
-    let (Ok(roll), Some(status)) = (handle.roll().await, served.report().await) else { return Vec::new() };
-    let retention = roll.charter().retention;
-    if retention.is_zero() {
-        return Vec::new();
-    }
-    let now = BootClock::new().now();
-    lags.retain(|name, _| status.jobs.iter().any(|job| job.name == *name));
-    let mut notices = Vec::new();
-    for job in &status.jobs {
-        let Some(lag) = job.lag_s.and_then(|lag| Duration::try_from_secs_f64(lag).ok()) else { continue };
-        let watched = lags.entry(job.name.clone()).or_insert_with(|| Retention::new(retention));
-        let before = watched.warning().is_some();
-        if let Some(warning) = watched.handle(lag, now).filter(|_| !before) {
-            notices.push(Notice {
-                event: "retention",
-                circle: status.circle.clone(),
-                member: status.name.clone(),
-                job: Some(job.name.clone()),
-                level: "lag".to_owned(),
-                reason: warning.to_string(),
-                advice: None,
-            });
+/// How far each job is behind.
+#[derive(Debug, Default)]
+struct Lags {
+    /// How long the source keeps what it has; a charter may change it.
+    retention: Duration,
+    jobs: BTreeMap<String, Retention>,
+}
+
+impl Lags {
+    /// Whether a job is so far behind that data will be lost; said once, until it has caught up.
+    fn look(&mut self, status: &StatusReport, now: Time) -> Vec<Notice> {
+        let retention = Duration::from_secs(status.retention_s.unwrap_or(0));
+        if self.retention != retention {
+            *self = Self { retention, jobs: BTreeMap::new() };
         }
+        self.jobs.retain(|name, _| status.jobs.iter().any(|job| job.name == *name));
+        let mut notices = Vec::new();
+        for job in &status.jobs {
+            let Some(lag) = job.lag_s.and_then(|lag| Duration::try_from_secs_f64(lag).ok()) else { continue };
+            let watched = self.jobs.entry(job.name.clone()).or_insert_with(|| Retention::new(retention));
+            let before = watched.warning().is_some();
+            if let Some(warning) = watched.handle(lag, now).filter(|_| !before) {
+                notices.push(Notice {
+                    event: "retention",
+                    circle: status.circle.clone(),
+                    member: status.name.clone(),
+                    job: Some(job.name.clone()),
+                    level: "lag".to_owned(),
+                    reason: warning.to_string(),
+                    advice: None,
+                });
+            }
+        }
+        notices
     }
-    notices
 }
 
 impl Notices {

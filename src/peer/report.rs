@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::jobs::JobReport;
+use crate::jobs::{JobReport, State};
 use crate::node::{MemberStatus, Status};
-use crate::proto::load::Summary;
+use crate::proto::load::{Level, Summary};
 use crate::trust::expiry_warning;
 
 use super::member::wall_s;
@@ -41,6 +41,9 @@ pub struct StatusReport {
     pub charter_version: u32,
     /// The bans in force.
     pub bans_version: u32,
+    /// How long the source keeps what it has, if the charter says so.
+    #[serde(default)]
+    pub retention_s: Option<u64>,
     /// Time between visits of the token.
     pub return_time_s: Option<SpanReport>,
     /// Time between slots.
@@ -62,6 +65,28 @@ pub struct StatusReport {
     /// What it pulls.
     #[serde(default)]
     pub jobs: Vec<JobReport>,
+    /// Commands that borrow its slots.
+    #[serde(default)]
+    pub borrowers: Vec<BorrowerReport>,
+}
+
+/// A command of another process that borrows the member's slots. What others may have named is escaped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BorrowerReport {
+    /// By which it can be paused: the command and its process.
+    pub name: String,
+    /// `get`, `subscribe`, `mirror` or `exec`.
+    pub kind: String,
+    /// What it pulls, without password, or the program that it runs.
+    pub what: String,
+    /// `run` pulls, `wtok` waits for the token, `idle` has nothing to pull, `hung` is paused.
+    pub state: State,
+    /// For how long it has been there.
+    pub since_s: f64,
+    /// Slots that it had a part of.
+    pub slots: u64,
+    /// What it said that these brought.
+    pub bytes: u64,
 }
 
 /// Whether the circle can bear its load, and why.
@@ -117,6 +142,13 @@ pub struct MemberReport {
     pub expires_in_days: Option<u64>,
 }
 
+impl VerdictReport {
+    /// Whether it is worse than full: who gets no slot at all is no better off than who waits for long.
+    pub fn is_overloaded(&self) -> bool {
+        [Level::Overloaded, Level::Starved].iter().any(|level| level.name() == self.level)
+    }
+}
+
 impl StatusReport {
     pub(super) fn new(
         circle: String,
@@ -124,6 +156,7 @@ impl StatusReport {
         listen: String,
         status: &Status,
         jobs: Vec<JobReport>,
+        borrowers: Vec<BorrowerReport>,
     ) -> Self {
         let state = match (status.is_pulling, status.token.is_some(), status.cooling_for.is_zero()) {
             (true, ..) => "run",
@@ -156,6 +189,7 @@ impl StatusReport {
             cooling_s: status.cooling_for.as_secs_f64(),
             charter_version: status.charter_version,
             bans_version: status.bans_version,
+            retention_s: Some(status.retention.as_secs()).filter(|kept_s| *kept_s > 0),
             return_time_s: status.return_times.map(SpanReport::from),
             access_interval_s: status.access_intervals.map(SpanReport::from),
             load_factor: status.load_factor,
@@ -170,6 +204,7 @@ impl StatusReport {
             rejected: status.rejected.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
             members: status.members.iter().map(MemberReport::from).collect(),
             jobs,
+            borrowers,
         }
     }
 }

@@ -239,7 +239,7 @@ mod tests {
             let bytes = [&[tag], &bytes[..]].concat();
             let mut input = Reader::new(&bytes);
             if let Ok(message) = read(&mut input) {
-                prop_assert_eq!(&bytes[..bytes.len() - input.rest().len()], written(&message));
+                prop_assert_eq!(bytes.strip_suffix(input.rest()), Some(&written(&message)[..]));
             }
         }
     }

@@ -467,7 +467,6 @@ impl Circle {
     fn on_event(&mut self, member: usize, event: Event) {
         let now = self.now;
         let place = &mut self.members[member];
-        place.events.push((now, event.clone()));
         match event {
             Event::SlotBegan { right, .. } => {
                 assert_eq!(
@@ -479,6 +478,7 @@ impl Circle {
             Event::StopSlot => self.stops.push((now + place.stop_after, member, place.life)),
             _ => {}
         }
+        place.events.push((now, event));
     }
 
     /// I1, by what the nodes themselves say.

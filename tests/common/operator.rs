@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test file needs its own part of this")]
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -127,6 +129,16 @@ impl Operator {
             |log: &str| Some(log.split_once("status page at http://")?.1.split_once('/')?.0.parse().unwrap());
         self.wait_until("said where its page is", |operator| found(&operator.log()).is_some());
         found(&self.log()).unwrap()
+    }
+
+    /// What its page says of a metric, written as it is there: with its labels.
+    pub(crate) fn metric(&self, name: &str) -> Option<f64> {
+        let mut stream = TcpStream::connect(self.page()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(stream, "GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
     }
 
     #[track_caller]

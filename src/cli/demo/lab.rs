@@ -21,6 +21,9 @@ const SKIP: &str = "20ms";
 
 /// How a stream is followed that changes all the time.
 const POLL: &str = "1s";
+
+/// Members look in every slot: what keeps a frame waiting then is the token alone.
+const POLL_IN_SLOTS: &str = "100ms";
 const SETTLE: &str = "0s";
 
 /// How often the tree is looked at.
@@ -156,7 +159,7 @@ impl Lab {
             format!("name = {}\nurl = {url}\nto = {to}\ncircle = \"{CIRCLE}\"\n", text(folder.to_owned()))
         };
         format!(
-            "[[subscribe]]\n{}poll = \"{POLL}\"\nsettle = \"{SETTLE}\"\nsince = \"all\"\n\n\
+            "[[subscribe]]\n{}poll = \"{POLL_IN_SLOTS}\"\nsettle = \"{SETTLE}\"\nsince = \"all\"\n\n\
              [[mirror]]\n{}every = \"{MIRROR_EVERY}\"\n",
             part(STREAM),
             part(TREE),

@@ -20,6 +20,8 @@ pub(super) struct LabReport {
     /// Frames that had come when the stream ended.
     pub(super) frames_in_time: u64,
     pub(super) longest_lag: Duration,
+    /// 99 of 100 times that the token needed to come back were no longer; `None` without a circle.
+    pub(super) return_p99: Option<Duration>,
     pub(super) comparison: Comparison,
     /// Slots that it had; `None` without a circle.
     pub(super) slots: Option<u64>,
@@ -46,6 +48,8 @@ pub(super) struct Killed {
 pub(super) struct Report {
     pub(super) took: Duration,
     pub(super) frames: u64,
+    /// How long a slot was.
+    pub(super) slot: Duration,
     pub(super) page: Option<String>,
     pub(super) circle: Side,
     pub(super) uncoordinated: Option<Side>,
@@ -67,6 +71,17 @@ impl Side {
         self.labs.iter().map(|lab| lab.longest_lag).max().unwrap_or_default()
     }
 
+    /// Of the member to which the token comes back latest.
+    fn return_p99(&self) -> Option<Duration> {
+        self.labs.iter().filter_map(|lab| lab.return_p99).max()
+    }
+
+    /// Members that waited for a frame for longer than the token explains: it comes back, and in its slot the frame comes.
+    fn late(&self, slot: Duration) -> Vec<&LabReport> {
+        let is_late = |lab: &&LabReport| lab.return_p99.is_some_and(|p99| lab.longest_lag > p99 + slot);
+        self.labs.iter().filter(is_late).collect()
+    }
+
     fn to_json(&self) -> Value {
         json!({
             "shares": self.seen.shares(),
@@ -76,6 +91,7 @@ impl Side {
             "refusals": self.seen.refusals,
             "fairness": self.fairness(),
             "longest_lag_s": self.longest_lag().as_secs_f64(),
+            "return_p99_s": self.return_p99().map(|span| span.as_secs_f64()),
             "labs": self.labs.iter().map(LabReport::to_json).collect::<Vec<_>>(),
         })
     }
@@ -88,6 +104,7 @@ impl LabReport {
             "protocol": self.protocol,
             "frames_in_time": self.frames_in_time,
             "longest_lag_s": self.longest_lag.as_secs_f64(),
+            "return_p99_s": self.return_p99.map(|span| span.as_secs_f64()),
             "slots": self.slots,
             "verdict": self.verdict,
             "same": self.comparison.same,
@@ -178,6 +195,27 @@ impl Report {
         )
     }
 
+    /// Whether what members waited for frames is explained by the token.
+    fn waits(&self) -> String {
+        let late = self.circle.late(self.slot);
+        let slot = human_duration(self.slot);
+        if self.circle.return_p99().is_none() {
+            "No member has seen the token twice".to_owned()
+        } else if late.is_empty() {
+            format!("Every member had each frame within the p99 of its return time and one slot of {slot}")
+        } else {
+            let waited = |lab: &&LabReport| {
+                let p99 = lab.return_p99.map_or_else(String::new, human_duration);
+                format!("{} for {} (p99 {p99})", lab.name, human_duration(lab.longest_lag))
+            };
+            let waited: Vec<String> = late.iter().map(waited).collect();
+            format!(
+                "Longer than the p99 of its return time and one slot of {slot} waited {}",
+                waited.join(", ")
+            )
+        }
+    }
+
     fn table(&self) -> String {
         let sides: Vec<&Side> =
             [Some(&self.circle), self.uncoordinated.as_ref()].into_iter().flatten().collect();
@@ -203,6 +241,10 @@ impl Report {
         row("refused", &|side| side.seen.refusals.to_string());
         row("fairness among labs (1 is best)", &|side| format!("{:.3}", side.fairness()));
         row("longest wait for a frame", &|side| human_duration(side.longest_lag()));
+        row("p99 of the token's return time", &|side| {
+            side.return_p99().map_or("–".to_owned(), human_duration)
+        });
+        let _ = writeln!(table, "{}", self.waits());
         table
     }
 }
@@ -276,6 +318,26 @@ mod tests {
         report.killed = None;
         report.wants_kill = true;
         assert!(report.wrongs().join("\n").contains("nobody was killed"));
+    }
+
+    #[test]
+    fn a_wait_for_a_frame_is_measured_by_the_return_time_of_the_same_member() {
+        let mut report = report();
+        assert!(report.to_text().contains("No member has seen the token twice"));
+        for (lab, (lag_ms, p99_ms)) in report.circle.labs.iter_mut().zip([(900, 1_000), (1_400, 1_500)]) {
+            lab.longest_lag = Duration::from_millis(lag_ms);
+            lab.return_p99 = Some(Duration::from_millis(p99_ms));
+        }
+        report.slot = Duration::from_millis(400);
+        let well = "Every member had each frame within the p99 of its return time and one slot of 0.4 s\n";
+        assert!(report.to_text().contains(well), "{}", report.to_text());
+        assert_eq!(report.to_json()["circle"]["return_p99_s"], 1.5);
+        // Not by that of another member, and a slot is all that it may be longer.
+        report.circle.labs[0].longest_lag = Duration::from_millis(1_400);
+        assert!(report.to_text().contains(well), "{}", report.to_text());
+        report.circle.labs[0].longest_lag = Duration::from_millis(1_500);
+        let late = "one slot of 0.4 s waited lab-1 for 1.5 s (p99 1.0 s)\n";
+        assert!(report.to_text().contains(late), "{}", report.to_text());
     }
 
     #[test]

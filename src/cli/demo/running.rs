@@ -151,6 +151,7 @@ impl Camp {
                 protocol: lab.protocol.name(),
                 frames_in_time: seat.frames_in_time,
                 longest_lag: seat.arrivals.longest_lag(),
+                return_p99: seat.return_p99(),
                 comparison,
                 slots: self.is_circle.then(|| seat.slots()),
                 verdict: seat.worst.as_ref().map(|worst| worst.text.clone()),
@@ -164,6 +165,11 @@ impl Seat {
     fn slots(&self) -> u64 {
         let now = self.status.as_ref().and_then(|status| status.counters.get("slots").copied());
         self.earlier_slots + now.unwrap_or(0)
+    }
+
+    fn return_p99(&self) -> Option<Duration> {
+        let p99_s = self.status.as_ref()?.return_time_s?.p99;
+        Duration::try_from_secs_f64(p99_s).ok()
     }
 
     fn hear(&mut self, status: StatusReport) {
@@ -315,6 +321,7 @@ impl Running<'_> {
         Ok(Report {
             took,
             frames,
+            slot: self.plan.slot(),
             page: self.page.clone(),
             circle: side(&self.circle)?,
             uncoordinated: self.others.as_ref().map(side).transpose()?,

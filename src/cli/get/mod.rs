@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use stroll::fetch::limit::Limiter;
-use stroll::fetch::timetable;
+use stroll::fetch::timetable::{Timetable, throttled};
 use stroll::jobs::get;
 use stroll::jobs::pull::{Config, Want};
 use tokio::sync::watch;
@@ -85,26 +85,20 @@ async fn pull(
     args: &Args,
     wants: Vec<Want>,
     config: &Config,
-    timetable: timetable::Timetable,
+    timetable: Timetable,
     bars: &Bars,
 ) -> anyhow::Result<()> {
     let (order, stop) = watch::channel(false);
     let reason = watch_for_the_end(order, args.job.max_duration)?;
     let limiter = Limiter::new(None);
     let addresses: Vec<_> = wants.iter().map(|want| &want.address).collect();
-    let mut circle = circles::enter(&args.job.home, args.job.solo || args.dry_run, &addresses).await?;
+    let mut circle = circles::enter("get", &args.job.home, args.job.solo || args.dry_run, &addresses).await?;
     if let Some(name) = circle.name() {
         bars.say(&format!("in the slots of circle {name}"));
     }
     let names: Vec<_> = wants.iter().map(summary::Named::new).collect();
-    let (fates, totals) = {
-        let got = get::get(wants, config, circle.slots(), &limiter, &stop, bars);
-        let throttled = timetable::follow(&timetable, &limiter);
-        tokio::select! {
-            got = got => got,
-            never = throttled => match never {},
-        }
-    };
+    let got = get::get(wants, config, circle.slots(), &limiter, &stop, bars);
+    let (fates, totals) = throttled(&timetable, &limiter, got).await;
     bars.clear();
     circle.leave().await;
     let summary = summary::Summary { names: &names, fates: &fates, totals, stopped: *reason.borrow() };

@@ -55,7 +55,7 @@ pub(super) fn wants(
     for text in addresses {
         let address = transfer::address(text, logins)?;
         let to = place.of(&address)?;
-        wants.push(Want { address, to, expected, ask_first: true });
+        wants.push(Want { address, to, expected, ask_first: true, changed_within: None });
     }
     without_twins(wants)
 }

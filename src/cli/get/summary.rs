@@ -1,5 +1,6 @@
 //! What a `get` says at its end, and its exit code.
 
+use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::time::Duration;
 
@@ -54,30 +55,18 @@ impl Summary<'_> {
         Ok(())
     }
 
-    /// Size, time, rate, slots, share of waiting.
     fn line(&self) -> String {
-        let Totals { bytes, elapsed_s, waited_s, paused_s, slots, .. } = self.totals;
         let count = |is: fn(&Fate) -> bool| self.fates.iter().filter(|fate| is(fate)).count();
         let pulled = count(|fate| matches!(fate, Fate::Pulled { .. }));
         let here = count(|fate| matches!(fate, Fate::UpToDate));
         let failed = count(|fate| matches!(fate, Fate::Failed(_)));
         let files = if pulled == 1 { "file" } else { "files" };
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "positive, and no petabyte"
-        )]
-        let rate = (bytes as f64 / elapsed_s.max(1e-3)) as u64;
-        let span = |seconds: f64| human_duration(Duration::from_secs_f64(seconds));
-        let share = 100.0 * waited_s / elapsed_s.max(1e-3);
         let maybe = |is_told: bool, text: String| if is_told { text } else { String::new() };
         [
             format!("{pulled} {files} pulled"),
             maybe(here > 0, format!(", {here} up to date")),
             maybe(failed > 0, format!(", {failed} failed")),
-            format!(": {} in {}, {}/s", human_size(bytes), span(elapsed_s), human_size(rate)),
-            maybe(waited_s > 0.0, format!(", {slots} slots, {share:.0} % of the time waiting for the token")),
-            maybe(paused_s > 0.0, format!(", {} leaving the source alone", span(paused_s))),
+            pace(&self.totals),
         ]
         .concat()
     }
@@ -148,6 +137,23 @@ pub(in crate::cli) fn code_of(error: &PullError) -> Code {
     }
 }
 
+/// Size, time, rate, slots, share of waiting: how a line about a pull ends.
+pub(in crate::cli) fn pace(totals: &Totals) -> String {
+    let Totals { bytes, elapsed_s, waited_s, paused_s, slots, .. } = *totals;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and no petabyte")]
+    let rate = (bytes as f64 / elapsed_s.max(1e-3)) as u64;
+    let span = |seconds: f64| human_duration(Duration::from_secs_f64(seconds));
+    let mut text = format!(": {} in {}, {}/s", human_size(bytes), span(elapsed_s), human_size(rate));
+    if waited_s > 0.0 {
+        let share = 100.0 * waited_s / elapsed_s.max(1e-3);
+        let _ = write!(text, ", {slots} slots, {share:.0} % of the time waiting for the token");
+    }
+    if paused_s > 0.0 {
+        let _ = write!(text, ", {} leaving the source alone", span(paused_s));
+    }
+    text
+}
+
 fn file_json(named: &Named, fate: &Fate) -> serde_json::Value {
     let mut file = json!({"url": named.url, "path": named.path});
     let (result, more) = match fate {
@@ -156,6 +162,7 @@ fn file_json(named: &Named, fate: &Fate) -> serde_json::Value {
             ("pulled", json!({"size": size, "sha256": sha256}))
         }
         Fate::UpToDate => ("up_to_date", json!({})),
+        Fate::NotMeant => ("not_meant", json!({})),
         Fate::Planned { size } => ("planned", json!({"size": size})),
         Fate::Failed(error) => ("failed", json!({"error": chain(error)})),
         Fate::Interrupted => ("interrupted", json!({})),

@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use stroll::fetch::limit::Limiter;
-use stroll::fetch::{Address, Logins, timetable};
+use stroll::fetch::timetable::{Timetable, throttled};
+use stroll::fetch::{Address, Logins};
 use stroll::jobs::mirror::{Compare, Spec, mirror};
 use stroll::jobs::pull::{Alike, Config};
 use stroll::jobs::schedule::Schedule;
+use stroll::jobs::stop::or_stop;
 use tokio::sync::watch;
 
 use super::bars::Bars;
@@ -77,8 +79,8 @@ pub(super) fn run(args: &Args, settings: Transfer) -> anyhow::Result<()> {
     let config = config_for(&spec, args.job.config(&transfer, logins, true)?);
     let bars = Bars::new(args.job.progress.resolve(args.job.log.is_quiet()), None);
     logging::start_through(&args.job.log, bars.bars().clone())?;
-    // A look at a large folder takes a while on this thread; a member of our own must go on meanwhile.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    // One thread: with more, each answer of the source would wake another one first, which then wakes this one.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(repeat(args, &spec, &config, &timetable, schedule.as_ref(), &bars))
 }
 
@@ -113,14 +115,14 @@ async fn repeat(
     args: &Args,
     spec: &Spec,
     config: &Config,
-    timetable: &timetable::Timetable,
+    timetable: &Timetable,
     schedule: Option<&Schedule>,
     bars: &Bars,
 ) -> anyhow::Result<()> {
     let (order, stop) = watch::channel(false);
     let reason = watch_for_the_end(order, args.job.max_duration)?;
     let limiter = Limiter::new(None);
-    let mut circle = circles::enter(&args.job.home, args.job.solo, &[&spec.source]).await?;
+    let mut circle = circles::enter("mirror", &args.job.home, args.job.solo, &[&spec.source]).await?;
     if let Some(name) = circle.name() {
         bars.say(&format!("in the slots of circle {name}"));
     }
@@ -132,17 +134,14 @@ async fn repeat(
             if let Err(error) = &result {
                 bars.say(&format!("{error:#}"));
             }
-            let mut stop = stop.clone();
-            tokio::select! {
-                _ = stop.wait_for(|stop| *stop) => return Ok(()),
-                is_due = schedule.wait(started, jiff::Timestamp::now) => if !is_due { return result },
+            match or_stop(&stop, schedule.wait(started, jiff::Timestamp::now)).await {
+                None => return Ok(()),
+                Some(false) => return result,
+                Some(true) => {}
             }
         }
     };
-    let result = tokio::select! {
-        result = all => result,
-        never = timetable::follow(timetable, &limiter) => match never {},
-    };
+    let result = throttled(timetable, &limiter, all).await;
     bars.clear();
     circle.leave().await;
     result

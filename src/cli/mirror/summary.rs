@@ -1,20 +1,18 @@
 //! What a `mirror` says at its end, and its exit code.
 
 use std::io::{self, Write as _};
-use std::time::Duration;
 
 use serde_json::json;
-use stroll::base::units::{human_duration, human_size};
+use stroll::base::units::human_size;
 use stroll::fetch::Fault;
 use stroll::fetch::engine::PullError;
 use stroll::jobs::mirror::delete::Refusal;
 use stroll::jobs::mirror::{Counts, Outcome, Spec, Trouble, What};
-use stroll::jobs::pull::Totals;
 
 use crate::cli::bars::{Bars, chain};
 use crate::cli::ending::Stopped;
 use crate::cli::exit::{Code, Failed};
-use crate::cli::get::summary::code_of;
+use crate::cli::get::summary::{code_of, pace};
 
 /// So many troubles are told one by one.
 const MOST_LINES: usize = 20;
@@ -81,18 +79,8 @@ impl Summary<'_> {
     fn line(&self) -> String {
         let Counts { pulled, up_to_date, failed, refused, left, planned, deleted, folders, .. } =
             self.outcome.found.counts;
-        let Totals { bytes, elapsed_s, waited_s, paused_s, slots, .. } = self.outcome.totals;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "positive, and no petabyte"
-        )]
-        let rate = (bytes as f64 / elapsed_s.max(1e-3)) as u64;
-        let span = |seconds: f64| human_duration(Duration::from_secs_f64(seconds));
-        let share = 100.0 * waited_s / elapsed_s.max(1e-3);
         let some =
             |count: u64, text: &str| if count > 0 { format!(", {count} {text}") } else { String::new() };
-        let maybe = |is_told: bool, text: String| if is_told { text } else { String::new() };
         let (first, removed) = match (self.spec.dry_run, self.spec.delete.as_ref()) {
             (true, _) => (format!("{} would be pulled", files(planned)), "would be removed"),
             (_, Some(delete)) if delete.backup.is_some() => {
@@ -108,9 +96,7 @@ impl Summary<'_> {
             some(refused, "names refused"),
             some(left, "left for the next run"),
             format!(", {folders} {}", if folders == 1 { "folder" } else { "folders" }),
-            format!(": {} in {}, {}/s", human_size(bytes), span(elapsed_s), human_size(rate)),
-            maybe(waited_s > 0.0, format!(", {slots} slots, {share:.0} % of the time waiting for the token")),
-            maybe(paused_s > 0.0, format!(", {} leaving the source alone", span(paused_s))),
+            pace(&self.outcome.totals),
         ]
         .concat()
     }

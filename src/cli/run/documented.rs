@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use clap::{Args, Command};
 use serde::Deserialize;
-use stroll::fetch::Address;
+use stroll::fetch::{Address, Logins};
 
 use super::RunOptions;
 use super::tables::{ExecOptions, Head, Job};
 use crate::cli::settings::Settings;
-use crate::cli::{mirror, subscribe};
+use crate::cli::transfer::Transfer;
+use crate::cli::{mirror, simulate, subscribe};
 
 const SHIPPED: &str = include_str!("../../../config/stroll.toml");
 
@@ -47,11 +48,55 @@ fn documented(kind: &str) -> BTreeSet<String> {
     }
 }
 
+/// A section of it, without those keys for which there is only an example.
+fn defaults<O: for<'de> Deserialize<'de>>(section: &str, examples: &[&str]) -> O {
+    let settings: toml::Table = toml::from_str(&uncommented()).expect("the settings are right");
+    let mut section = settings[section].as_table().expect("a table").clone();
+    for example in examples {
+        assert!(section.remove(*example).is_some(), "there is no {example}");
+    }
+    O::deserialize(section).expect("the settings are right")
+}
+
+/// What a command does of its own, such as trying a file less often, is not overruled by a file that nobody has changed.
 #[test]
-fn the_shipped_settings_are_the_defaults_of_a_member_without_jobs() {
+fn the_shipped_settings_are_the_same_as_none() {
     let settings: Settings = toml::from_str(SHIPPED).expect("the settings are right");
-    assert_eq!(settings.run, RunOptions::default());
-    assert!(settings.jobs().expect("no jobs").is_empty());
+    assert_eq!(settings, Settings::default());
+    assert_eq!(defaults::<RunOptions>("run", &["page", "on_overload", "webhook"]), RunOptions::default());
+}
+
+#[test]
+fn the_documented_defaults_of_pulling_are_the_defaults() {
+    let examples = ["contact", "proxy", "ca_file", "netrc_file", "user", "password_file", "password_command"];
+    let said: Transfer = defaults("transfer", &examples);
+    let usual = Transfer::default();
+    assert_ne!(said, usual, "it says them in so many words");
+    assert_eq!(said.connections().ok(), usual.connections().ok());
+    assert_eq!(said.timetable().ok(), usual.timetable().ok());
+    assert_eq!(said.chunk().ok(), usual.chunk().ok());
+    assert_eq!(said.min_speed().ok(), usual.min_speed().ok());
+    assert_eq!(said.patience(), usual.patience());
+    assert_eq!(said.idle_grace(), usual.idle_grace());
+    let behaviour = |transfer: &Transfer| {
+        let options = transfer.options(Logins::default()).expect("options");
+        (options.answer_within, options.stall_after, options.contact, options.proxy, options.ftp_tls)
+    };
+    assert_eq!(behaviour(&said), behaviour(&usual));
+}
+
+#[test]
+fn the_documented_defaults_of_simulate_are_the_defaults() {
+    let examples = ["loss_every", "crash_every", "join_every", "leave_every", "surge"];
+    let said: simulate::Options = defaults("simulate", &examples);
+    assert_ne!(said, simulate::Options::default(), "it says them in so many words");
+    assert_eq!(said.resolve().expect("a plan"), simulate::Options::default().resolve().expect("a plan"));
+}
+
+#[test]
+fn the_shipped_settings_document_every_key_of_transfer_and_simulate() {
+    assert_eq!(documented("transfer"), flags::<Transfer>());
+    assert_eq!(documented("simulate"), flags::<simulate::Options>());
 }
 
 #[test]

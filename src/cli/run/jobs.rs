@@ -14,6 +14,7 @@ use stroll::jobs::exec::{self, Outcome, Plan};
 use stroll::jobs::mirror::{self as mirroring, mirror};
 use stroll::jobs::pull::Config;
 use stroll::jobs::schedule::Schedule;
+use stroll::jobs::stop::or_stop;
 use stroll::jobs::subscribe::{self as subscribing, subscribe};
 use stroll::jobs::{Board, Line, Patience, Slots, State};
 use stroll::peer::{Lending, Terms};
@@ -86,6 +87,8 @@ impl Jobs {
         circle: &str,
         place: &Place,
     ) -> anyhow::Result<()> {
+        // They share one limiter, so nobody begins anew because of its rate.
+        let transfer = &Transfer { bwlimit: None, ..transfer.clone() };
         let mut ready = BTreeMap::new();
         for (name, job) in wanted {
             let prepared = prepare(&job, transfer, circle)?;
@@ -248,10 +251,6 @@ impl Work {
             if self.is_stopped() {
                 break;
             }
-            let ended = match ended {
-                Ended::Partly(_) if ready.schedule().is_some() => Ended::Well,
-                ended => ended,
-            };
             // The parts that fail tell the board why as they do; a whole run does not.
             if let Ended::Badly(why) = &ended {
                 self.line.failed(why);
@@ -260,8 +259,14 @@ impl Work {
                 Ended::Stopped => break,
                 Ended::Well => {
                     again_after = AGAIN_AFTER;
-                    self.line.set_state(State::Idle);
-                    if !self.wait_for_schedule(&ready, started).await {
+                    if !self.wait_for_schedule(State::Idle, &ready, started).await {
+                        break;
+                    }
+                }
+                // Its schedule is soon enough for what failed; until then everybody sees that something did.
+                Ended::Partly(_) if ready.schedule().is_some() => {
+                    again_after = AGAIN_AFTER;
+                    if !self.wait_for_schedule(State::Rtry, &ready, started).await {
                         break;
                     }
                 }
@@ -333,7 +338,8 @@ impl Work {
     }
 
     /// Whether it is to run again.
-    async fn wait_for_schedule(&mut self, ready: &Ready, started: Timestamp) -> bool {
+    async fn wait_for_schedule(&mut self, state: State, ready: &Ready, started: Timestamp) -> bool {
+        self.line.set_state(state);
         let Some(schedule) = ready.schedule() else { return false };
         self.or_stop(schedule.wait(started, Timestamp::now)).await.unwrap_or(false)
     }
@@ -343,12 +349,7 @@ impl Work {
     }
 
     async fn or_stop<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        let mut stop = self.stop.clone();
-        tokio::select! {
-            biased;
-            _ = stop.wait_for(|stop| *stop) => None,
-            done = work => Some(done),
-        }
+        or_stop(&self.stop, work).await
     }
 }
 

@@ -10,17 +10,17 @@ use std::path::Path;
 use anyhow::Context as _;
 use sd_notify::NotifyState;
 use serde::Deserialize;
-use stroll::base::Time;
+use stroll::driver::Handle;
 use stroll::fetch::Logins;
+use stroll::fetch::timetable::Timetable;
 use stroll::jobs::hook::Hook;
 use stroll::node::Event;
-use stroll::peer::{Member, Notices, Options, Webhook};
+use stroll::peer::{Dials, Member, Notices, Options, Webhook};
 use stroll::proto::load::Level;
 use stroll::trust::{FileError, Home};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::exit::{Code, Failed, UsageError};
 use super::homes::{HomeArgs, load_address, resolve};
@@ -32,7 +32,8 @@ use tables::Job;
 /// Be a member of a circle: take part in handing the token on, and pull in its slots what the settings say.
 ///
 /// Runs in the foreground until SIGINT or SIGTERM; then it hands the token over, says goodbye and ends. SIGHUP reads the
-/// settings again: jobs that changed are begun anew, the others do not notice. One process per circle; the settings may have
+/// settings again: jobs that changed are begun anew, the others do not notice; a new rate and new hooks hold at once, a new
+/// address of the page from the next start on. One process per circle; the settings may have
 /// jobs for several circles, and each member runs its own. Other commands (`get`, `mirror`, …) borrow its slots.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -119,7 +120,8 @@ impl RunOptions {
 pub(super) fn run(args: &Args, settings: &Settings, named: Option<&Path>) -> anyhow::Result<()> {
     logging::start(&args.log)?;
     let (circle, home) = args.home.open()?;
-    let more = args.more.clone().or(settings.run.clone());
+    let running = Run { args, circle, named };
+    let more = running.options(settings);
     let found = is_founder_alone(&home)?;
     let listen = args.listen.map_or_else(|| home.load_credentials().map(|own| own.listen), Ok)?;
     let address = match &args.address {
@@ -135,10 +137,9 @@ pub(super) fn run(args: &Args, settings: &Settings, named: Option<&Path>) -> any
         limit: settings.transfer.timetable()?,
         notices: more.notices(settings)?,
     };
-    let jobs = own_jobs(args, settings, &circle)?;
+    let jobs = own_jobs(args, settings, &running.circle)?;
     // Looking at a large folder takes a while, and the token does not wait.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let running = Run { args, circle, named, more };
     let ended = runtime.block_on(running.until_stopped(home, options, jobs, settings));
     // A job that hangs in a call of the system keeps nobody here.
     runtime.shutdown_background();
@@ -165,7 +166,12 @@ struct Run<'a> {
     circle: String,
     /// The settings file that was named.
     named: Option<&'a Path>,
+}
+
+/// What was said last about what can be changed while the member runs.
+struct Said {
     more: RunOptions,
+    limit: Timetable,
 }
 
 impl Run<'_> {
@@ -180,6 +186,7 @@ impl Run<'_> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hangup = signal(SignalKind::hangup())?;
         let circle = &self.circle;
+        let mut said = Said { more: self.options(settings), limit: options.limit.clone() };
         let member = Member::start(home, options).await.with_context(|| format!("circle {circle}"))?;
         eprintln!("member of circle {circle}, listening on {}", member.handle().address());
         if let Some(page) = member.page() {
@@ -193,19 +200,18 @@ impl Run<'_> {
         let mut running = Jobs::default();
         running.follow(jobs, &settings.transfer, circle, &place).await?;
         tell_manager(&[NotifyState::Ready, NotifyState::Status(&format!("{} jobs", running.count()))]);
-        // From here on, so that none is missed while the settings are read.
-        let mut events = member.handle().events();
+        let (handle, dials) = (member.handle().clone(), member.dials().clone());
         let mut is_overloaded = false;
         let stop = async {
             loop {
                 tokio::select! {
                     _ = interrupt.recv() => break,
                     _ = terminate.recv() => break,
-                    () = overloaded(&mut events), if self.more.fail_on_overload => {
+                    () = overloaded(&handle), if said.more.fail_on_overload => {
                         is_overloaded = true;
                         break;
                     }
-                    _ = hangup.recv() => self.read_again(&mut running, &place).await,
+                    _ = hangup.recv() => self.read_again(&mut said, &mut running, &place, &dials).await,
                 }
             }
             eprintln!("handing over and leaving");
@@ -220,22 +226,47 @@ impl Run<'_> {
         Ok(())
     }
 
+    fn options(&self, settings: &Settings) -> RunOptions {
+        self.args.more.clone().or(settings.run.clone())
+    }
+
     /// Settings that make no sense are told, and change nothing.
-    async fn read_again(&self, running: &mut Jobs, place: &Place) {
+    async fn read_again(&self, said: &mut Said, running: &mut Jobs, place: &Place, dials: &Dials) {
         let followed = async {
             let settings = Settings::load(self.named)?;
+            let new = Said { more: self.options(&settings), limit: settings.transfer.timetable()? };
+            let notices = new.more.notices(&settings)?;
             let jobs = own_jobs(self.args, &settings, &self.circle)?;
-            running.follow(jobs, &settings.transfer, &self.circle, place).await
+            running.follow(jobs, &settings.transfer, &self.circle, place).await?;
+            dials.set_notices(notices);
+            // What `stroll bwlimit` has said since stays, unless the settings now say something else than before.
+            if new.limit != said.limit {
+                dials.set_limit(new.limit.clone());
+            }
+            anyhow::Ok(new)
         };
         match followed.await {
-            Ok(()) => info!(jobs = running.count(), "the settings were read again"),
+            Ok(new) => {
+                info!(jobs = running.count(), "the settings were read again");
+                if new.more.page != said.more.page {
+                    warn!("the status page stays as it is until the member is started again");
+                }
+                // The page as it is, so that it is told again for as long as it is not as it should be.
+                let page = said.more.page;
+                *said = Said { more: RunOptions { page, ..new.more }, ..new };
+            }
             Err(error) => error!("the settings were not changed: {error:#}"),
         }
     }
 }
 
-/// Ready when the circle is found to be overloaded.
-async fn overloaded(events: &mut Receiver<(Time, Event)>) {
+/// Ready when the circle is found to be overloaded, or was before.
+async fn overloaded(handle: &Handle) {
+    // From here on, so that nothing is missed after the question.
+    let mut events = handle.events();
+    if handle.status().await.is_ok_and(|status| status.verdict.level >= Level::Overloaded) {
+        return;
+    }
     loop {
         match events.recv().await {
             Ok((_, Event::Load(level))) if level >= Level::Overloaded => return,

@@ -195,7 +195,7 @@ impl TryFrom<NumberOrText> for ViewOption {
 
 /// Everything decided: what is run, and how often.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Plan {
+pub(in crate::cli) struct Plan {
     pub(super) rule_sets: Vec<RuleSet>,
     pub(super) runs: u32,
     pub(super) seed: u64,
@@ -236,7 +236,7 @@ impl Options {
     }
 
     /// Fills in the defaults and checks that all of it makes sense.
-    pub(super) fn resolve(self) -> anyhow::Result<Plan> {
+    pub(in crate::cli) fn resolve(self) -> anyhow::Result<Plan> {
         let runs = self.runs.unwrap_or(1);
         if runs == 0 {
             return Err(UsageError("runs: must be at least 1".into()).into());
@@ -370,8 +370,6 @@ impl RuleSet {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     fn options(toml: &str) -> Options {
@@ -450,28 +448,5 @@ mod tests {
         let plan = options("rules = 'guarded'\nmembers = 3").resolve().unwrap();
         let Coordination::Agents(rules) = &plan.rule_sets[0].scenario.coordination else { panic!("agents") };
         assert_eq!(rules.scouting.as_ref().unwrap().scouts, 2);
-    }
-
-    #[test]
-    fn the_commented_settings_are_the_defaults_and_name_every_option() {
-        #[derive(clap::Parser)]
-        struct Flags {
-            #[command(flatten)]
-            _options: Options,
-        }
-
-        let text = include_str!("../../../config/stroll.toml");
-        let settings: toml::Table = toml::from_str(text).unwrap();
-        let said = Options::deserialize(settings["simulate"].clone()).unwrap();
-        assert_eq!(said.resolve().unwrap(), Options::default().resolve().unwrap());
-        let section = text.split_once("\n[simulate]\n").expect("a section").1;
-        for flag in Flags::command().get_arguments().filter_map(clap::Arg::get_long) {
-            if flag != "help" {
-                let key = flag.replace('-', "_");
-                let is_there =
-                    section.contains(&format!("\n{key} = ")) || section.contains(&format!("\n# {key} = "));
-                assert!(is_there, "config/stroll.toml does not mention {key}");
-            }
-        }
     }
 }

@@ -37,9 +37,10 @@ const BATCH: usize = 64;
 /// For how long finished files are gathered at most, while more are there already.
 const GATHER: Duration = Duration::from_millis(500);
 /// If the last batch is no older than this, files come one after the other, and more will come: then a batch waits for
-/// them a little. A single file never waits.
+/// them a little: long enough for a batch that is worth one sync of the file system, if the source is not slow. A single
+/// file never waits.
 const BUSY: Duration = Duration::from_millis(50);
-const WAIT_FOR_MORE: Duration = Duration::from_millis(5);
+const WAIT_FOR_MORE: Duration = Duration::from_millis(20);
 
 /// A handle to the threads; they end with the last one.
 #[derive(Clone, Debug)]

@@ -11,6 +11,7 @@ pub mod glob;
 
 use std::fs;
 use std::io::Read as _;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -183,9 +184,11 @@ impl Filter {
     /// Whether a file is meant. A size or a time that the source does not tell speaks for the file: it is better pulled once
     /// too often than silently left out.
     pub fn allows_file(&self, path: &str, size: Option<u64>, modified_s: Option<i64>, now_s: i64) -> bool {
+        let is_of_age =
+            |modified_s| self.changed_within(now_s).is_none_or(|times| times.contains(&modified_s));
         self.allows_path(path)
             && size.is_none_or(|size| self.allows_size(size))
-            && modified_s.is_none_or(|modified| self.allows_age(now_s.saturating_sub(modified)))
+            && modified_s.is_none_or(is_of_age)
     }
 
     /// Whether a folder may hold a file that is meant; if not, it need not be listed.
@@ -201,9 +204,12 @@ impl Filter {
         !self.only_included
     }
 
-    /// Whether ages matter at all: only then are times worth asking for.
-    pub fn asks_for_age(&self) -> bool {
-        self.max_age_s.is_some() || self.min_age_s.is_some()
+    /// When a file must have been changed to be meant, in seconds since 1970; `None` if ages do not matter.
+    pub fn changed_within(&self, now_s: i64) -> Option<RangeInclusive<i64>> {
+        let first = self.max_age_s.map(|max| now_s.saturating_sub(max));
+        let last = self.min_age_s.map(|min| now_s.saturating_sub(min));
+        let is_bound = first.is_some() || last.is_some();
+        is_bound.then(|| first.unwrap_or(i64::MIN)..=last.unwrap_or(i64::MAX))
     }
 
     fn allows_path(&self, path: &str) -> bool {
@@ -213,11 +219,6 @@ impl Filter {
 
     fn allows_size(&self, size: u64) -> bool {
         self.max_size.is_none_or(|max| size <= max) && self.min_size.is_none_or(|min| size >= min)
-    }
-
-    /// What is from the future is younger than anything.
-    fn allows_age(&self, age_s: i64) -> bool {
-        self.max_age_s.is_none_or(|max| age_s <= max) && self.min_age_s.is_none_or(|min| age_s >= min)
     }
 }
 
@@ -254,7 +255,7 @@ mod tests {
     #[test]
     fn without_rules_everything_is_meant() {
         let filter = Filter::new(&Rules::default()).expect("a filter");
-        assert!(allows(&filter, "a/b") && filter.allows_folder("a") && !filter.asks_for_age());
+        assert!(allows(&filter, "a/b") && filter.allows_folder("a") && filter.changed_within(0).is_none());
     }
 
     #[test]
@@ -319,7 +320,7 @@ mod tests {
         assert!(
             !allows(None, Some(86_399)) && !allows(None, Some(7 * 86_400 + 1)) && !allows(None, Some(-5))
         );
-        assert!(filter.asks_for_age());
+        assert!(filter.changed_within(0).is_some());
         assert!(!filter.allows_file("f", None, Some(i64::MIN), i64::MAX));
         let none = Rules { min_size: Some(2), max_size: Some(1), ..Rules::default() };
         assert_eq!(

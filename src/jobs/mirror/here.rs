@@ -85,6 +85,32 @@ impl Replicas for Tree {
     }
 }
 
+/// Forgets replicas that are gone. After a complete run everything that is there is here: so what is not here is gone on
+/// both sides.
+pub(super) fn forget_gone(root: &Arc<Folder>, manifest: &Manifest) -> Result<(), ManifestError> {
+    let mut opened = Opened::default();
+    let mut gone = Vec::new();
+    manifest.for_each(|path, _| {
+        if is_gone(root, &mut opened, path) {
+            gone.push(path.to_owned());
+        }
+        true
+    })?;
+    manifest.write(gone.iter().map(|path| (path.as_str(), None)))
+}
+
+/// What cannot be looked at may be there.
+fn is_gone(root: &Arc<Folder>, opened: &mut Opened, path: &str) -> bool {
+    let names: Result<Vec<Name>, _> = path.split('/').map(Name::new).collect();
+    let Ok(names) = names else { return false };
+    let Some((name, below)) = names.split_last() else { return false };
+    match opened.find(root, below) {
+        Ok(Some(folder)) => matches!(folder.look(name), Ok(None)),
+        Ok(None) => true,
+        Err(_) => false,
+    }
+}
+
 /// Writes down what came, on a thread of its own.
 pub(super) struct Recorder {
     notes: SyncSender<Note>,

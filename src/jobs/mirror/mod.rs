@@ -28,7 +28,7 @@ use crate::fetch::limit::Limiter;
 use crate::fetch::sink::{Folder, SinkError};
 use delete::{Facts, Refusal, Surveyor};
 pub use found::{Counts, Found, Planned, Trouble, What, Why};
-use here::{Recorder, Tree};
+use here::{Recorder, Tree, forget_gone};
 pub use spec::{By, Compare, Delete, MaxDelete, Order, Spec, SpecError};
 use walk::Walk;
 
@@ -135,6 +135,15 @@ async fn once(
     {
         let (spec, manifest) = (Arc::clone(spec), place.manifest.clone());
         outcome = off_thread(move || clean(&spec, &target, manifest.as_deref(), outcome)).await??;
+    }
+    if let Place { target: Some(target), manifest: Some(manifest) } = place.clone()
+        && outcome.found.is_complete
+        && !spec.dry_run
+    {
+        let files = outcome.found.counts.files;
+        // As many as there are files: nothing is gone, and nobody need look.
+        off_thread(move || if manifest.count()? > files { forget_gone(&target, &manifest) } else { Ok(()) })
+            .await??;
     }
     Ok(outcome)
 }

@@ -9,6 +9,7 @@
 //! folder, and 16 bytes for each name if somebody wants to know later what was there.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -27,6 +28,12 @@ const MOST_PENDING: usize = 1_000_000;
 
 /// A replica whose original was this young when it was seen may have been changed again within the same minute.
 const YOUNG_S: i64 = 120;
+
+/// So many replicas are looked at in one go: a folder may have a million, and somebody else may be in a hurry.
+const AT_ONCE: usize = 64;
+
+/// How far a coarse time may be from the real one: no zone is farther away, and some listings tell the day only.
+const COARSE_S: i64 = (15 + 24) * 3_600;
 
 /// What is known of the tree that is here.
 pub trait Replicas: Send {
@@ -94,6 +101,15 @@ pub struct Walk<R> {
     begun_bytes: u64,
     is_full: bool,
     found: Found,
+}
+
+/// Whether a file is as old as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Age {
+    Right,
+    Wrong,
+    /// Only the source can tell whether it was changed within these times.
+    AskFor(RangeInclusive<i64>),
 }
 
 /// What is to be done about a file.
@@ -200,7 +216,10 @@ impl<R: Replicas> Walk<R> {
     fn is_meant(&mut self, place: &Place, entry: &Entry, at: Moment) -> bool {
         let path = path_of(&place.below, entry.name.as_str());
         let is_meant = match entry.kind {
-            EntryKind::File => self.spec.filter.allows_file(&path, entry.size, entry.modified_s, at.wall_s),
+            EntryKind::File => {
+                self.spec.filter.allows_file(&path, entry.size, entry.modified_s, at.wall_s)
+                    && self.age(entry, at) != Age::Wrong
+            }
             EntryKind::Folder => self.spec.filter.allows_folder(&path),
         };
         if !is_meant {
@@ -212,6 +231,21 @@ impl<R: Replicas> Walk<R> {
             self.found.seen.insert(&path, entry.kind);
         }
         is_meant
+    }
+
+    /// What a listing without exact times says of a file's age.
+    fn age(&self, entry: &Entry, at: Moment) -> Age {
+        let times = self.spec.filter.changed_within(at.wall_s).filter(|_| entry.modified_s.is_none());
+        let Some(times) = times else { return Age::Right };
+        let Some(coarse_s) = entry.coarse_s else { return Age::AskFor(times) };
+        let (first, last) = (coarse_s.saturating_sub(COARSE_S), coarse_s.saturating_add(COARSE_S));
+        if last < *times.start() || first > *times.end() {
+            Age::Wrong
+        } else if times.contains(&first) && times.contains(&last) {
+            Age::Right
+        } else {
+            Age::AskFor(times)
+        }
     }
 
     fn add_folder(&mut self, place: &Arc<Place>, name: Name) {
@@ -265,10 +299,11 @@ impl<R: Replicas> Walk<R> {
             Verdict::UpToDate => self.found.counts.up_to_date += 1,
             Verdict::Pull(_) if !self.has_room(&entry) => {}
             Verdict::Pull(why) if self.spec.dry_run => {
+                let why = if self.age(&entry, at) == Age::Right { why } else { Why::Unsure };
                 self.found.counts.planned += 1;
                 self.found.planned.push(Planned { path, size: entry.size, why });
             }
-            Verdict::Pull(why) => return Some(self.want(place, entry, why)),
+            Verdict::Pull(why) => return Some(self.want(place, entry, why, at)),
         }
         None
     }
@@ -301,7 +336,11 @@ impl<R: Replicas> Walk<R> {
         true
     }
 
-    fn want(&mut self, place: &Arc<Place>, entry: Entry, why: Why) -> (usize, Want) {
+    fn want(&mut self, place: &Arc<Place>, entry: Entry, why: Why, at: Moment) -> (usize, Want) {
+        let changed_within = match self.age(&entry, at) {
+            Age::AskFor(times) => Some(times),
+            Age::Right | Age::Wrong => None,
+        };
         let id = self.id();
         let root: PathBuf = self.spec.target.clone();
         let want = Want {
@@ -309,6 +348,7 @@ impl<R: Replicas> Walk<R> {
             to: To::File { root, below: place.below.clone(), name: entry.name.clone() },
             expected: None,
             ask_first: why == Why::Unsure,
+            changed_within,
         };
         self.on_their_way.insert(id, OnItsWay { place: Arc::clone(place), entry });
         (id, want)
@@ -326,6 +366,11 @@ impl<R: Replicas> Walk<R> {
                 self.found.counts.up_to_date += 1;
                 self.begun_bytes = self.begun_bytes.saturating_sub(entry.size.unwrap_or(0));
                 self.here.note(Note { is_new: false, ..note(&place, &entry, None, at) });
+            }
+            Fate::NotMeant => {
+                self.found.counts.excluded += 1;
+                self.found.counts.files -= 1;
+                self.begun_bytes = self.begun_bytes.saturating_sub(entry.size.unwrap_or(0));
             }
             Fate::Failed(error) => {
                 let path = path_of(&place.below, entry.name.as_str());
@@ -391,7 +436,12 @@ fn is_settled(record: &Record, coarse_s: i64) -> bool {
 impl<R: Replicas> Feed for Walk<R> {
     fn next(&mut self, at: Moment) -> Next {
         if let Some((place, mut files)) = self.current.take() {
-            while let Some(entry) = files.pop_front() {
+            for looked in 0.. {
+                if looked == AT_ONCE {
+                    self.current = Some((place, files));
+                    return Next::Again;
+                }
+                let Some(entry) = files.pop_front() else { break };
                 if self.is_full {
                     self.found.counts.left += 1 + files.len() as u64;
                     break;

@@ -9,6 +9,7 @@
 //! ```
 
 use std::fs::File;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -61,6 +62,8 @@ pub trait Feed: Send {
 pub enum Next {
     /// This. The number is the feed's own, and never given twice.
     Task(usize, Task),
+    /// Nothing yet: finding it out takes a while. Ask again when others had their turn.
+    Again,
     /// Nothing now. Ask again then, or when a task has ended.
     Wait(Option<Time>),
     /// Nothing any more.
@@ -141,6 +144,8 @@ pub struct Want {
     pub expected: Option<Digest>,
     /// Whether to ask the source first if the replica that is here is the same. Who has seen a listing knows already.
     pub ask_first: bool,
+    /// It is wanted only if it was changed within these times, in seconds since 1970: the source is asked.
+    pub changed_within: Option<RangeInclusive<i64>>,
 }
 
 /// Where a file goes.

@@ -1,8 +1,9 @@
 //! A file on its way: what is to be prepared for it, where its bytes go, and how it gets its name. Used by the worker alone.
 
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::fetch::Connection as _;
 use crate::fetch::engine::{self, PullError};
@@ -51,6 +52,7 @@ pub(super) fn begin_next<F: Feed>(common: &Common<'_, F>) -> Option<OnItsWay> {
     let mut next = OnItsWay::new(index, want);
     if let To::File { root, below, name } = &next.want.to
         && let Ok(folder) = common.folder(root, below)
+        && next.want.changed_within.is_none()
         // What is there may be up to date: the source has to be asked.
         && (!next.want.ask_first || matches!(folder.replica(name), Ok(None)))
     {
@@ -71,6 +73,9 @@ pub(super) async fn prepare<F: Feed>(
     if config.dry_run {
         let size = source.probe(&want.address).await?.version.size;
         return Ok(Prepared::Fate(Fate::Planned { size }));
+    }
+    if !is_of_age(common, source, want).await? {
+        return Ok(Prepared::Fate(Fate::NotMeant));
     }
     if config.sums && want.expected.is_none() {
         want.expected = sums.find(source, &want.address).await?;
@@ -94,6 +99,21 @@ pub(super) async fn prepare<F: Feed>(
     }
     part.hash_along(&wanted);
     Ok(Prepared::Place(Place::Part(Box::new(part))))
+}
+
+/// Whether a file is as old as it should be, where only the source can tell. If it does not, the file is meant: it is better
+/// pulled once too often than silently left out.
+async fn is_of_age<F: Feed>(
+    common: &Common<'_, F>,
+    source: &mut Source,
+    want: &Want,
+) -> Result<bool, PullError> {
+    let Some(times) = &want.changed_within else { return Ok(true) };
+    let modified_s = source.probe(&want.address).await?.version.modified_s;
+    if modified_s.is_none() && !common.told_ageless.swap(true, Ordering::Relaxed) {
+        warn!(file = %want.address, "the source does not say how old its files are: no limit of age applies to them");
+    }
+    Ok(modified_s.is_none_or(|modified_s| times.contains(&modified_s)))
 }
 
 /// Which digests will be wanted at the end.

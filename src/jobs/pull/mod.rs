@@ -29,6 +29,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -43,6 +44,7 @@ use crate::fetch::{Address, Fault, Name, Options};
 
 use super::backoff::Patience;
 use super::slots::{Sign, Slots, Turn};
+use super::stop::or_stop;
 
 pub use feed::{End, Feed, Follow, Followed, Moment, Next, Rotated, Task, To, Want};
 pub use replica::Alike;
@@ -103,6 +105,8 @@ struct Common<'a, F> {
     news: Notify,
     totals: Mutex<Totals>,
     begun: Instant,
+    /// It was said that a source does not tell how old its files are.
+    told_ageless: AtomicBool,
 }
 
 /// What there is to do.
@@ -125,6 +129,7 @@ struct LastFolder {
 /// What the feed would say.
 enum Peek {
     Task,
+    Again,
     Wait(Option<Time>),
     Done,
 }
@@ -134,6 +139,7 @@ impl<F: Feed> Work<F> {
         match self.look_ahead(at) {
             _ if !self.ahead.is_empty() => Peek::Task,
             Some(Next::Done) => Peek::Done,
+            Some(Next::Again) => Peek::Again,
             Some(Next::Wait(until)) => Peek::Wait(until),
             Some(Next::Task(..)) | None => Peek::Wait(None),
         }
@@ -227,13 +233,7 @@ impl<F: Feed> Common<'_, F> {
 
     /// What comes of `work`, or nothing if the user says stop before.
     async fn or_stop<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        let mut stop = self.stop.clone();
-        tokio::select! {
-            biased;
-            // An order that cannot come any more is one.
-            _ = stop.wait_for(|stop| *stop) => None,
-            done = work => Some(done),
-        }
+        or_stop(&self.stop, work).await
     }
 
     /// How much had come before.
@@ -297,6 +297,7 @@ pub async fn pull<F: Feed>(
         news: Notify::new(),
         totals: Mutex::new(Totals::default()),
         begun: Instant::now(),
+        told_ageless: AtomicBool::new(false),
     };
     run(&common, &mut workers, slots).await;
     join_all(workers.iter_mut().map(|worker| worker.finish(&common))).await;
@@ -422,8 +423,13 @@ async fn idle<F: Feed>(common: &Common<'_, F>, workers: &mut [Worker], slots: &m
     let mut told = None;
     loop {
         let at = common.moment();
-        let until = match common.work().peek(at) {
+        let peek = common.work().peek(at);
+        let until = match peek {
             Peek::Task => break,
+            Peek::Again => {
+                tokio::task::yield_now().await;
+                continue;
+            }
             Peek::Done => return ControlFlow::Break(()),
             Peek::Wait(until) => until,
         };

@@ -19,6 +19,8 @@ pub enum Fate {
     },
     /// It was here already.
     UpToDate,
+    /// It is older or younger than was asked for.
+    NotMeant,
     /// It would be pulled (dry run).
     Planned {
         /// Its size, if the source says so.

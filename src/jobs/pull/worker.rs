@@ -408,9 +408,15 @@ async fn next_from<F: Feed>(common: &Common<'_, F>, slot: &Slot) -> Result<Curre
         // From here on no news is missed.
         news.as_mut().enable();
         let at = common.moment();
-        let until = match common.work().next(at) {
+        let next = common.work().next(at);
+        let until = match next {
             Next::Task(id, task) => return Ok(Current::new(id, task)),
             Next::Done => return Err(TurnEnd::Drained),
+            Next::Again if slot.is_over() => return Err(TurnEnd::SlotOver),
+            Next::Again => {
+                tokio::task::yield_now().await;
+                continue;
+            }
             Next::Wait(until) => until,
         };
         let are_others_at_work = common.at_rest();

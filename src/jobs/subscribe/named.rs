@@ -187,7 +187,8 @@ impl Feed for Named {
             return Next::Wait(Some(due.again));
         }
         let to = To::File { root: self.target.clone(), below: due.below.clone(), name: due.name.clone() };
-        let want = Want { address: self.address(due), to, expected: None, ask_first: true };
+        let want =
+            Want { address: self.address(due), to, expected: None, ask_first: true, changed_within: None };
         self.next_id += 1;
         self.asked = Some((self.next_id, index));
         Next::Task(self.next_id, Task::Pull(want))
@@ -199,7 +200,7 @@ impl Feed for Named {
             End::Pulled(Fate::Pulled { size, sha256 }) => self.on_here(index, size, sha256, at),
             End::Pulled(Fate::UpToDate | Fate::Planned { .. }) => self.on_here(index, 0, None, at),
             End::Pulled(Fate::Failed(error)) => self.on_missing(index, &error, at),
-            End::Pulled(Fate::Interrupted) | End::Listed(_) | End::Followed(_) => {}
+            End::Pulled(Fate::Interrupted | Fate::NotMeant) | End::Listed(_) | End::Followed(_) => {}
         }
     }
 

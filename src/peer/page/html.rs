@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::base::units::human_size;
 use crate::jobs::JobReport;
 use crate::peer::history::{Past, Sample};
-use crate::peer::report::{MemberReport, SpanReport};
+use crate::peer::report::{BorrowerReport, MemberReport, SpanReport};
 
 use super::View;
 use super::chart::{self, seconds};
@@ -47,6 +47,7 @@ pub(super) fn content(view: &View) -> String {
     let mut out = header(view);
     out.push_str(&verdict(view));
     out.push_str(&jobs(&view.status.jobs));
+    out.push_str(&borrowers(&view.status.borrowers));
     out.push_str(r#"<div class="cards">"#);
     let _ = write!(out, "<section><h2>The token's way</h2>{}{}</section>", ring::ring(view), last_way(view));
     let _ = write!(out, r#"<div class="stack">{}</div>"#, times(view));
@@ -116,6 +117,28 @@ fn jobs(jobs: &[JobReport]) -> String {
     let why = if changes.is_empty() { String::new() } else { format!("<p>{}</p>", changes.join("<br>")) };
     format!(
         r#"<section class="wide"><h2>Jobs</h2><table><thead><tr><th>job</th><th>state</th><th>from, to</th><th class="number">files</th><th class="number">bytes</th><th class="number">lag</th><th class="number">chunk</th></tr></thead><tbody>{rows}</tbody></table>{why}</section>"#
+    )
+}
+
+fn borrowers(borrowers: &[BorrowerReport]) -> String {
+    if borrowers.is_empty() {
+        return String::new();
+    }
+    let mut rows = String::new();
+    for borrower in borrowers {
+        let _ = write!(
+            rows,
+            r#"<tr><td>{}</td><td><span class="pill {state}">{state}</span></td><td class="long">{}</td><td class="number">{}</td><td class="number">{}</td><td class="number">{}</td></tr>"#,
+            escape(&borrower.name),
+            escape(&borrower.what),
+            seconds(borrower.since_s),
+            borrower.slots,
+            human_size(borrower.bytes),
+            state = borrower.state.word(),
+        );
+    }
+    format!(
+        r#"<section class="wide"><h2>Commands in its slots</h2><table><thead><tr><th>command</th><th>state</th><th>what</th><th class="number">here for</th><th class="number">slots</th><th class="number">bytes</th></tr></thead><tbody>{rows}</tbody></table></section>"#
     )
 }
 

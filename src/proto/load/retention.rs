@@ -11,7 +11,7 @@ use crate::base::Time;
 use crate::base::units::format_duration;
 
 /// A lag of half of the retention is told whatever the trend: there is as much time left to act as was lost.
-const TOLD_FROM: f64 = 0.5;
+pub const TOLD_FROM: f64 = 0.5;
 
 /// A lag that has grown is told if it reaches the retention within so many retentions.
 const FORESIGHT: f64 = 1.0;

@@ -332,7 +332,7 @@ impl Whole {
                     );
                 }
             }
-            Output::Event(event) => self.on_event(member, event),
+            Output::Event(event) => self.on_event(member, &event),
         }
     }
 
@@ -347,9 +347,9 @@ impl Whole {
         }
     }
 
-    fn on_event(&mut self, member: usize, event: Event) {
+    fn on_event(&mut self, member: usize, event: &Event) {
         let now = self.now;
-        match event {
+        match *event {
             Event::SlotBegan { right, .. } => {
                 self.outcome.slots += 1;
                 match right {
@@ -379,7 +379,7 @@ impl Whole {
                 self.checks.ended(member, token);
             }
             Event::Handoff(event) => self.on_handoff(member, event),
-            Event::Tickets(event) => self.on_ticket_event(&event),
+            Event::Tickets(ref event) => self.on_ticket_event(event),
             Event::CharterChanged { .. } => {
                 if let Some(place) = self.places.get_mut(member) {
                     place.charter = place.node.as_ref().map(|node| node.roll().charter().clone());

@@ -91,6 +91,7 @@ fn walk(spec: &Spec, here: &mut Memory, there: &There, fails: &[&str]) -> (Vec<S
     loop {
         let (id, task) = match walk.next(NOW) {
             Next::Task(id, task) => (id, task),
+            Next::Again => continue,
             Next::Wait(_) => panic!("nothing is under way"),
             Next::Done => break,
         };
@@ -403,4 +404,87 @@ proptest! {
             }
         }
     }
+}
+
+/// What is meant by this maximal age, of files that are not here: what is asked for, and whether their ages are.
+fn asked_ages(max_age_s: u64, entries: &[Entry]) -> Vec<(String, bool)> {
+    let max_age = Some(std::time::Duration::from_secs(max_age_s));
+    let filter = Filter::new(&Rules { max_age, ..Rules::default() }).expect("rules");
+    let mut here = Memory::default();
+    let mut walk = Walk::new(Arc::new(Spec { filter, ..spec() }), &mut here);
+    let mut asked = Vec::new();
+    while let Next::Task(id, task) = walk.next(NOW) {
+        let end = match task {
+            Task::Pull(want) => {
+                asked.push((path_in(&want.address), want.changed_within.is_some()));
+                End::Pulled(Fate::Pulled { size: 1, sha256: None })
+            }
+            _ => End::Listed(Ok(listing(entries.to_vec()))),
+        };
+        walk.ended(id, end, NOW);
+    }
+    asked
+}
+
+#[test]
+fn an_age_that_a_listing_does_not_tell_is_asked_for_and_one_that_it_tells_roughly_only_if_it_matters() {
+    let (day, now) = (86_400, NOW.wall_s);
+    let unknown = Entry { modified_s: None, ..file("unknown", 1, 0) };
+    let entries = vec![
+        file("exactly-young", 1, now - day),
+        file("exactly-old", 1, now - 6 * day),
+        coarse("roughly-young", 1, now - day),
+        coarse("roughly-near", 1, now - 4 * day),
+        coarse("roughly-old", 1, now - 8 * day),
+        unknown,
+    ];
+    let asked = asked_ages(5 * 86_400, &entries);
+    let asked: Vec<(&str, bool)> = asked.iter().map(|(path, is_asked)| (path.as_str(), *is_asked)).collect();
+    let expected =
+        [("exactly-young", false), ("roughly-near", true), ("roughly-young", false), ("unknown", true)];
+    let mut sorted = asked.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, expected);
+}
+
+#[test]
+fn a_file_that_turns_out_not_to_be_meant_counts_as_left_out() {
+    let max_age = Some(std::time::Duration::from_secs(1));
+    let filter = Filter::new(&Rules { max_age, ..Rules::default() }).expect("rules");
+    let mut here = Memory::default();
+    let mut walk = Walk::new(Arc::new(Spec { filter, ..spec() }), &mut here);
+    let entries = vec![Entry { modified_s: None, ..file("old", 1, 0) }];
+    while let Next::Task(id, task) = walk.next(NOW) {
+        let end = match task {
+            Task::Pull(_) => End::Pulled(Fate::NotMeant),
+            _ => End::Listed(Ok(listing(entries.clone()))),
+        };
+        walk.ended(id, end, NOW);
+    }
+    let found = walk.finish();
+    let Counts { files, excluded, pulled, left, .. } = found.counts;
+    assert_eq!((files, excluded, pulled, left, found.is_complete), (0, 1, 0, 0, true));
+}
+
+#[test]
+fn a_large_folder_is_looked_at_in_small_steps() {
+    let names: Vec<String> = (0..1_000).map(|n| format!("f{n:04}")).collect();
+    let mut here = names.iter().fold(Memory::default(), |here, name| here.with(name, 1, 10));
+    let mut walk = Walk::new(Arc::new(spec()), &mut here);
+    let Next::Task(id, Task::List(_)) = walk.next(NOW) else { panic!("the root") };
+    let entries = names.iter().map(|name| file(name, 1, 10)).collect();
+    walk.ended(id, End::Listed(Ok(listing(entries))), NOW);
+    let mut before = 0;
+    loop {
+        let next = walk.next(NOW);
+        let looked = walk.found.counts.up_to_date;
+        assert!(looked - before <= AT_ONCE as u64, "{looked} after {before}");
+        before = looked;
+        match next {
+            Next::Again => {}
+            Next::Done => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(before, 1_000);
 }

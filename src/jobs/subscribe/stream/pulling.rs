@@ -37,7 +37,8 @@ impl Stream {
         }
         let to =
             To::File { root: self.config.target.clone(), below: seen.below.clone(), name: seen.name.clone() };
-        let want = Want { address: self.address(&seen), to, expected: None, ask_first: true };
+        let want =
+            Want { address: self.address(&seen), to, expected: None, ask_first: true, changed_within: None };
         self.turns.insert(id, Turn { seen, path, item: None });
         Some((id, Task::Pull(want)))
     }
@@ -53,7 +54,7 @@ impl Stream {
             Fate::Pulled { size, sha256 } => (size, sha256),
             Fate::UpToDate | Fate::Planned { .. } => (turn.seen.size.unwrap_or(0), None),
             // What comes after it in the stream waits for the next run, too.
-            Fate::Interrupted => return,
+            Fate::Interrupted | Fate::NotMeant => return,
             Fate::Failed(error) => return self.on_failed(id, &error, at),
         };
         let address = self.address(&turn.seen);

@@ -1,0 +1,150 @@
+//! `stroll status`: for monitors the one line and the exit codes of `--check`, and `--fail-on-overload`; and who borrows slots.
+
+#![allow(clippy::unwrap_used, reason = "a test that finds nothing has failed")]
+#![allow(clippy::disallowed_methods, reason = "these tests are about real time")]
+
+#[path = "common/counting.rs"]
+mod counting;
+#[path = "common/desk.rs"]
+mod desk;
+#[path = "common/lab.rs"]
+mod lab;
+#[path = "common/operator.rs"]
+mod operator;
+#[path = "common/web.rs"]
+mod web;
+
+use std::process::{Child, Command, Stdio};
+
+use counting::Counting;
+use desk::noise;
+use lab::{Lab, QUICK, circle};
+use operator::Operator;
+use serde_json::Value;
+use web::{Kind, Web};
+
+/// The exit code, and what was said: to standard output if all is well, to standard error otherwise.
+fn status(lab: &Lab, flags: &[&str]) -> (Option<i32>, String, String) {
+    let output = lab.output(&[&["status"], flags].concat());
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_member_that_does_not_run_is_down() {
+    let operator = Operator::new("http://127.0.0.1:1/", QUICK);
+    let (code, out, said) = status(&operator.lab, &["--check"]);
+    assert_eq!((code, out.as_str()), (Some(2), ""), "{said}");
+    assert!(said.contains("down: ") && said.contains("stroll run"), "{said}");
+}
+
+#[test]
+fn a_member_whose_jobs_go_well_is_well_and_one_whose_job_fails_is_not() {
+    let web = Web::start(Kind::Nginx);
+    web.put("good/f", b"f", 1_000);
+    let mut operator = Operator::new(&web.http("").to_string(), QUICK);
+    let table = |name: &str| {
+        let (url, to) = (web.http(&format!("{name}/")), operator.quoted(name));
+        format!("[[mirror]]\nname = {name:?}\nurl = \"{url}\"\nto = {to}\nevery = \"1s\"\n")
+    };
+    let (good, bad) = (table("good"), table("bad"));
+    operator.set(&good);
+    operator.run(&[]);
+    operator.wait_until("pulled", |operator| operator.count("good", "files") == 1);
+    let (code, out, said) = status(&operator.lab, &["--check", "--fail-on-overload"]);
+    assert_eq!((code, said.as_str()), (Some(0), ""), "{out}");
+    assert!(out.starts_with("ok: 1 job, nominal [") && out.lines().count() == 1, "{out}");
+
+    // There is no such folder.
+    operator.set(&format!("{good}{bad}"));
+    operator.hang_up();
+    operator.wait_until("failed", |operator| operator.job("bad").is_some_and(|job| job["state"] == "rtry"));
+    let (code, out, said) = status(&operator.lab, &["--check"]);
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{said}");
+    assert!(said.contains("bad [rtry]") && !said.contains("good"), "{said}");
+    // Without `--check` that is nothing to fail of.
+    let (code, out, said) = status(&operator.lab, &["--fail-on-overload"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(out.contains("bad") && out.contains("[rtry]"), "{out}");
+}
+
+#[test]
+fn an_overloaded_circle_fails_who_asked_for_it_and_nobody_else() {
+    let folder = tempfile::tempdir().unwrap();
+    // Twice as many members with work as it was laid out for.
+    let labs = circle(folder.path(), 4, &["--slot", "400ms", "--skip", "20ms", "--capacity", "2"]);
+    for flags in [&["--fail-on-overload"][..], &["--check", "--fail-on-overload"]] {
+        labs[0].wait_until("is overloaded", |lab| status(lab, flags).0 == Some(15));
+        let (_, out, said) = status(&labs[0], flags);
+        assert!(said.contains("overloaded: "), "{said}");
+        assert!(!out.is_empty(), "what there is to show is shown first");
+    }
+    for flags in [&[][..], &["--check"]] {
+        let (code, out, said) = status(&labs[0], flags);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(out.contains("overloaded"), "{out}");
+    }
+}
+
+/// A command in the background. It is ended with the value.
+struct Background(Child);
+
+impl Background {
+    fn start(mut command: Command) -> Self {
+        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn commands_that_borrow_slots_are_listed_with_what_they_do_and_can_be_paused() {
+    let source = Counting::start(noise(61, 200_000_000), 1_500_000.0, 0);
+    let mut operator = Operator::new(&source.source(), QUICK);
+    operator.run(&["--page", "127.0.0.1:0"]);
+    let borrowers = |operator: &Operator| {
+        let status = operator.lab.glance().unwrap_or_default();
+        status["borrowers"].as_array().cloned().unwrap_or_default()
+    };
+    let of = |operator: &Operator, kind: &str| -> Value {
+        borrowers(operator).into_iter().find(|borrower| borrower["kind"] == kind).unwrap_or_default()
+    };
+    assert!(borrowers(&operator).is_empty());
+
+    let url = source.url("f").replace("http://", "http://ada:secret@");
+    let mut get = operator.lab.stroll(&["get", &url, "-o", "f"]);
+    let get = Background::start({
+        get.current_dir(operator.path("")).env("HOME", operator.path(""));
+        get
+    });
+    operator.wait_until("pulls", |operator| of(operator, "get")["state"] == "run");
+    operator.wait_until("has had slots", |operator| of(operator, "get")["bytes"].as_u64() > Some(100_000));
+    let listed = of(&operator, "get");
+    let name = format!("get-{}", get.0.id());
+    assert_eq!(
+        (&listed["name"], &listed["what"]),
+        (&Value::from(name.as_str()), &Value::from(source.url("f")))
+    );
+    assert!(listed["since_s"].as_f64().unwrap() > 0.0 && listed["slots"].as_u64() > Some(0), "{listed}");
+    assert!(!operator.lab.glance().unwrap().to_string().contains("secret"));
+    assert!(status(&operator.lab, &[]).1.contains(&name));
+
+    // A second one waits while the first one pulls: nobody else has the token.
+    let second = Background::start(operator.lab.stroll(&["exec", "--", "sleep", "1000"]));
+    operator.wait_until("waits", |operator| of(operator, "exec")["state"] == "wtok");
+    assert_eq!(of(&operator, "exec")["what"], "sleep", "what follows may be secret");
+    operator.lab.succeeds(&["pause", &name]);
+    operator.wait_until("hangs", |operator| of(operator, "get")["state"] == "hung");
+    operator.wait_until("runs alone", |operator| of(operator, "exec")["state"] == "run");
+    operator.lab.succeeds(&["resume", &name]);
+    operator.wait_until("goes on", |operator| of(operator, "get")["state"] == "run");
+
+    // Who has ended, by whatever way, is not listed any more.
+    drop((get, second));
+    operator.wait_until("forgets them", |operator| borrowers(operator).is_empty());
+}
