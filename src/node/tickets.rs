@@ -121,6 +121,14 @@ impl Node {
         self.identity.roll.charter().ring()
     }
 
+    /// From now on its tickets break a rule: for tests of the checkers.
+    #[cfg(test)]
+    pub(crate) fn break_rule_of_tickets(&mut self, flaw: crate::proto::tickets::Flaw) {
+        if let Some(office) = &mut self.office {
+            office.machine.break_rule(flaw);
+        }
+    }
+
     // --- what comes in ----------------------------------------------------------------------------------------
 
     /// Begins the ring with ourselves: the process knows that nobody else did or will.

@@ -8,6 +8,7 @@
 //! Nothing here reads a clock or starts a thread: whoever wants several runs at once runs them.
 
 mod circle;
+mod clock;
 pub mod figures;
 mod measure;
 mod numbers;
@@ -15,6 +16,8 @@ mod presence;
 mod queue;
 mod report;
 mod scenario;
+mod split;
+pub mod tickets;
 mod trace;
 mod uncoordinated;
 mod verdicts;

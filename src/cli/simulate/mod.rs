@@ -3,7 +3,9 @@
 mod figures;
 mod options;
 mod runs;
+mod seeds;
 mod table;
+mod tickets;
 mod whole;
 
 use std::io::Write as _;
@@ -16,6 +18,7 @@ pub(super) use options::Options;
 use options::Plan;
 use runs::Job;
 
+use super::exit::UsageError;
 use super::progress::{Progress, Style};
 use super::settings::read_toml;
 
@@ -34,7 +37,9 @@ use super::settings::read_toml;
   stroll simulate --members 360 --view 32           more members than planned, each knows 32 others
   stroll simulate --scenario config/scenarios/comparison.toml --figures figures
   stroll simulate --whole --loss 0.2 --crash-every 1m --runs 20    whole nodes on a bad network
-  stroll simulate --whole --swarm --runs 100                       faults drawn from the seeds")]
+  stroll simulate --whole --swarm --runs 100                       faults drawn from the seeds
+  stroll simulate --mode tickets --swarm --runs 100                tickets instead of a token
+  stroll simulate --whole --mode tickets --swarm --runs 100        the same with whole nodes")]
 pub(super) struct Args {
     /// Take the values from this TOML file; its keys are the flags, with _ for -
     #[arg(long, value_name = "FILE", env = "STROLL_SCENARIO")]
@@ -57,6 +62,9 @@ pub(super) struct Args {
 
     #[command(flatten)]
     whole: whole::WholeArgs,
+
+    #[command(flatten)]
+    tickets: tickets::TicketArgs,
 }
 
 /// Resolves the options, runs everything, prints it.
@@ -65,9 +73,15 @@ pub(super) fn run(args: Args, settings: Options) -> anyhow::Result<()> {
         Some(path) => read_toml(path)?,
         None => Options::default(),
     };
-    let options = args.options.or(from_file).or(settings);
+    let options = args.options.clone().or(from_file).or(settings);
     if args.whole.whole {
-        return whole::run(&args.whole, &options, args.json, args.progress);
+        return whole::run(&args, &options);
+    }
+    if args.tickets.are_simulated() {
+        return tickets::run(&args, &options);
+    }
+    if args.whole.swarm {
+        return Err(UsageError("swarm: faults are drawn with --whole or with --mode tickets".into()).into());
     }
     let plan = options.resolve()?;
     let outcomes = simulate(&plan, args.progress)?;

@@ -1,20 +1,19 @@
 //! `stroll simulate --whole`: complete nodes over a faulty network, watched by checkers.
 
 use std::io::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rayon::prelude::*;
 use serde_json::json;
 use stroll::base::units::{format_duration, parse_duration};
-use stroll::sim::whole::{Faults, Outcome, Scenario, Whole};
+use stroll::sim::whole::{Faults, Outcome, RingCounts, RingSize, Scenario, Whole};
 use stroll::trust::Suite;
 use stroll::wire::records::RuleSet;
 
 use super::options::{Options, RuleName};
+use super::{Args, seeds};
 use crate::cli::exit::UsageError;
-use crate::cli::progress::{Progress, Style};
 
-/// What goes wrong on the wire; only with --whole.
+/// What goes wrong on the wire: with --whole, and where it makes sense with --mode tickets.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 #[command(next_help_heading = "Whole nodes")]
 pub(super) struct WholeArgs {
@@ -23,8 +22,8 @@ pub(super) struct WholeArgs {
     pub(super) whole: bool,
 
     /// Draw the faults of every run from its seed: some off, others wild
-    #[arg(long, requires = "whole", env = "STROLL_SWARM")]
-    swarm: bool,
+    #[arg(long, env = "STROLL_SWARM")]
+    pub(super) swarm: bool,
 
     /// Signatures that cost nothing and are worth nothing, for large circles
     #[arg(long, requires = "whole", env = "STROLL_FAST_SIGNATURES")]
@@ -32,11 +31,11 @@ pub(super) struct WholeArgs {
 
     /// Share of datagrams that get lost, 0 to 1
     #[arg(long, default_value_t = 0.0, value_parser = share, env = "STROLL_LOSS")]
-    loss: f64,
+    pub(super) loss: f64,
 
     /// Share of datagrams that arrive twice
     #[arg(long, default_value_t = 0.0, value_parser = share, env = "STROLL_DUPLICATION")]
-    duplication: f64,
+    pub(super) duplication: f64,
 
     /// Share of datagrams that arrive damaged
     #[arg(long, default_value_t = 0.0, value_parser = share, env = "STROLL_CORRUPTION")]
@@ -44,19 +43,19 @@ pub(super) struct WholeArgs {
 
     /// Share of datagrams that are replayed up to a minute later
     #[arg(long, default_value_t = 0.0, value_parser = share, env = "STROLL_REPLAY")]
-    replay: f64,
+    pub(super) replay: f64,
 
     /// How much longer than --delay a datagram may take: later ones overtake it
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = parse_duration, env = "STROLL_JITTER")]
-    jitter: Duration,
+    pub(super) jitter: Duration,
 
     /// Mean time between two splits of the network, of 30 s each
     #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_SPLIT_EVERY")]
-    split_every: Option<Duration>,
+    pub(super) split_every: Option<Duration>,
 
     /// Mean time between two pauses of a member, of 10 s each
     #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_PAUSE_EVERY")]
-    pause_every: Option<Duration>,
+    pub(super) pause_every: Option<Duration>,
 
     /// Mean time between two bans of a member, until half of them are left; a few hear of it, and tell the others
     #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_BAN_EVERY")]
@@ -66,48 +65,39 @@ pub(super) struct WholeArgs {
     #[arg(long, default_value_t = 0.0, value_parser = share, env = "STROLL_EXPIRING")]
     expiring: f64,
 
-    /// How long nothing goes wrong at the end; then one token must be left and everybody served
+    /// How long nothing goes wrong at the end; then everybody must be served, and no more than one token be left
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration, env = "STROLL_SETTLE")]
-    settle: Duration,
+    pub(super) settle: Duration,
 }
 
-fn share(text: &str) -> Result<f64, String> {
+pub(super) fn share(text: &str) -> Result<f64, String> {
     let share: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
     if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("a share is between 0 and 1".to_owned()) }
 }
 
 /// Runs all seeds; prints what came of them, and for every broken promise the command that repeats it.
-pub(super) fn run(args: &WholeArgs, options: &Options, is_json: bool, style: Style) -> anyhow::Result<()> {
+pub(super) fn run(args: &Args, options: &Options) -> anyhow::Result<()> {
     let scenario = scenario(args, options)?;
-    let (runs, seed) = (options.runs.unwrap_or(1), options.seed.unwrap_or(1));
-    let started = now();
-    let progress = Progress::new(style, runs.into(), "simulating whole nodes");
-    let outcomes: Vec<(u64, Outcome)> = (0..u64::from(runs))
-        .into_par_iter()
-        .map(|run| {
-            let seed = seed.wrapping_add(run);
-            let outcome = Whole::new(&scenario, seed).run();
-            progress.advance(1);
-            (seed, outcome)
-        })
-        .collect();
-    drop(progress);
+    let simulate = |seed| Whole::new(&scenario, seed).run();
+    let (outcomes, elapsed) = seeds::run(options, args.progress, "simulating whole nodes", simulate)?;
     let mut sum = Outcome::default();
     let mut broken = 0;
     for (seed, outcome) in outcomes {
         for violation in &outcome.violations {
-            eprintln!("seed {seed}: {violation}\n  repeat it with: {}", replay_command(seed));
+            seeds::complain(seed, violation);
             broken += 1;
         }
         sum.add(outcome);
     }
-    print(&scenario, &sum, started.elapsed(), is_json)?;
+    print(&scenario, &sum, elapsed, args.json)?;
     anyhow::ensure!(broken == 0, "{broken} broken promises");
     Ok(())
 }
 
-fn scenario(args: &WholeArgs, options: &Options) -> Result<Scenario, UsageError> {
-    let usual = Scenario::default();
+fn scenario(args: &Args, options: &Options) -> Result<Scenario, UsageError> {
+    let Args { whole: args, tickets, .. } = args;
+    let ring = tickets.ring_of_nodes()?;
+    let usual = ring.map_or_else(Scenario::default, Scenario::of_ring);
     let members = options.members.unwrap_or(usual.members);
     if !(2..=10_000).contains(&members) {
         return Err(UsageError("members: whole circles have between 2 and 10000".into()));
@@ -131,10 +121,12 @@ fn scenario(args: &WholeArgs, options: &Options) -> Result<Scenario, UsageError>
         ban_every: args.ban_every,
         expiring: args.expiring,
         clock_skew: options.clock_skew.unwrap_or_default(),
+        drift_ppm: tickets.real_drift_ppm(),
         ..Faults::default()
     };
     Ok(Scenario {
         members,
+        ring,
         slot,
         skip,
         rules: rules(options)?,
@@ -154,60 +146,43 @@ fn rules(options: &Options) -> Result<RuleSet, UsageError> {
     }
 }
 
-/// The same command line for one seed.
-fn replay_command(seed: u64) -> String {
-    let mut words: Vec<String> = Vec::new();
-    let mut skip_value = false;
-    for word in std::env::args().skip(1) {
-        if std::mem::take(&mut skip_value) {
-            continue;
-        }
-        match word.as_str() {
-            "--seed" | "--runs" => skip_value = true,
-            _ if word.starts_with("--seed=") || word.starts_with("--runs=") => {}
-            _ => words.push(word),
-        }
-    }
-    format!("stroll {} --runs 1 --seed {seed}", words.join(" "))
-}
-
 fn print(scenario: &Scenario, sum: &Outcome, elapsed: Duration, is_json: bool) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let elapsed_s = elapsed.as_secs_f64();
     if is_json {
-        let object = json!({
+        let mut object = json!({
             "whole": true, "members": scenario.members, "runs": sum.runs, "passes": sum.passes,
             "duplicates": sum.duplicates, "violations": sum.violations.len(), "lost": sum.lost,
             "lost_by_crash": sum.lost_by_crash, "lost_by_ban": sum.lost_by_ban, "banned": sum.banned,
             "expelled": sum.expelled, "regenerated": sum.regenerated, "removed": sum.removed,
             "slots": sum.slots, "datagrams": sum.datagrams, "rejected": sum.rejected, "elapsed_s": elapsed_s,
         });
+        if let (Some(size), Some(object)) = (scenario.ring, object.as_object_mut()) {
+            object.append(&mut ring_object(size, sum.ring));
+        }
         writeln!(out, "{object}")?;
     } else {
+        let ring = scenario
+            .ring
+            .map_or_else(String::new, |ring| format!(", {} tickets, {} faults", ring.tickets, ring.faults));
         writeln!(
             out,
-            "{} whole nodes, slot {}; {} runs of {} and {} in peace",
+            "{} whole nodes{ring}, slot {}; {} runs of {} and {} in peace",
             scenario.members,
             format_duration(scenario.slot),
             sum.runs,
             format_duration(scenario.duration),
             format_duration(scenario.settle),
         )?;
-        for (name, count) in [
-            ("handoffs", sum.passes),
+        let of_turns = if scenario.ring.is_some() { ring_lines(sum) } else { token_lines(sum) };
+        for (name, count) in of_turns.into_iter().chain([
             ("broken promises", sum.violations.len() as u64),
-            ("of these tokens held twice", sum.duplicates),
-            ("tokens lost in a handoff", sum.lost),
-            ("tokens lost by a crash", sum.lost_by_crash),
-            ("tokens lost by a ban or expiry", sum.lost_by_ban),
             ("members banned", sum.banned),
             ("members that stopped by that", sum.expelled),
-            ("tokens regenerated", sum.regenerated),
-            ("tokens removed", sum.removed),
             ("slots", sum.slots),
             ("datagrams", sum.datagrams),
             ("datagrams dropped by members", sum.rejected),
-        ] {
+        ]) {
             writeln!(out, "  {name:30} {count:>12}")?;
         }
         writeln!(out, "  {:30} {elapsed_s:>12.2}", "real time, s")?;
@@ -216,7 +191,45 @@ fn print(scenario: &Scenario, sum: &Outcome, elapsed: Duration, is_json: bool) -
     Ok(())
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long a simulation takes is real time")]
-fn now() -> Instant {
-    Instant::now()
+type Lines = Vec<(&'static str, u64)>;
+
+fn token_lines(sum: &Outcome) -> Lines {
+    vec![
+        ("handoffs", sum.passes),
+        ("tokens held twice", sum.duplicates),
+        ("tokens lost in a handoff", sum.lost),
+        ("tokens lost by a crash", sum.lost_by_crash),
+        ("tokens lost by a ban or expiry", sum.lost_by_ban),
+        ("tokens regenerated", sum.regenerated),
+        ("tokens removed", sum.removed),
+    ]
+}
+
+fn ring_lines(sum: &Outcome) -> Lines {
+    let ring = sum.ring;
+    vec![
+        ("rounds of seats", ring.rounds),
+        ("tickets in two hands", sum.duplicates),
+        ("tickets taken", ring.joins),
+        ("tickets given back", ring.given_back),
+        ("tickets lost", ring.lost),
+        ("seats excluded", ring.excluded),
+        ("times unsure", ring.unsure),
+        ("rings founded anew", ring.refounded),
+    ]
+}
+
+fn ring_object(size: RingSize, ring: RingCounts) -> serde_json::Map<String, serde_json::Value> {
+    let numbers = [
+        ("tickets", size.tickets.into()),
+        ("faults", size.faults.into()),
+        ("rounds", ring.rounds),
+        ("joins", ring.joins),
+        ("given_back", ring.given_back),
+        ("tickets_lost", ring.lost),
+        ("excluded", ring.excluded),
+        ("unsure", ring.unsure),
+        ("refounded", ring.refounded),
+    ];
+    numbers.into_iter().map(|(name, number)| (name.to_owned(), number.into())).collect()
 }

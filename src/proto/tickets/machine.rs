@@ -103,6 +103,12 @@ impl Tickets {
         self.config.turn = turn;
     }
 
+    /// From now on it breaks a rule: for tests of the checkers.
+    #[cfg(test)]
+    pub(crate) fn break_rule(&mut self, flaw: super::Flaw) {
+        self.config.flaw = Some(flaw);
+    }
+
     /// The one way in: one input, then drain the outputs.
     pub fn handle(&mut self, input: Input, now: Time) {
         match input {

@@ -1,6 +1,8 @@
 //! Members in a small world of messages, with somebody who looks on: no ticket is ever used twice.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::time::Duration;
 
 use super::*;
@@ -271,6 +273,30 @@ fn a_crashed_one_is_excluded_and_its_ticket_comes_back() {
     world.run_for(20.0);
     assert_eq!(world.sure(), 20);
     assert_eq!(world.violations, [""; 0]);
+}
+
+/// A successor that is gone said so to every word of its predecessor, which answered every time: without end, and where
+/// messages come twice, twice as many each time.
+#[test]
+fn who_is_gone_is_told_nothing() {
+    let (mut world, ring) = ring_of(8, 1, None);
+    let (x, p, r) = (ring[1], ring[2], ring[3]);
+    // Cut off from all others, it does not know who comes next, and cannot exclude.
+    world.cut = ring.iter().filter(|other| ![x, p, r].contains(*other)).map(|other| (p, *other)).collect();
+    world.run_for(10.0);
+    let updates = Rc::new(Cell::new(0));
+    let count = Rc::clone(&updates);
+    world.loss = Box::new(move |message, from, to| {
+        let is_meant = (from, to) == (p, r) && matches!(message, TicketMessage::Update { .. });
+        count.set(count.get() + u32::from(is_meant));
+        false
+    });
+    for gone in [x, r] {
+        world.crash(gone);
+        world.start(gone);
+    }
+    world.run_for(20.0);
+    assert!(updates.get() < 40, "{} updates", updates.get());
 }
 
 /// A ring in which all members sit, with room between them, in its order.

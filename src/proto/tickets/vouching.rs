@@ -40,8 +40,13 @@ impl Tickets {
         let State::In(place) = &self.state else { return };
         let next = place.next;
         let Some(witnesses) = place.witnesses_after_us(next, &self.config) else { return };
-        let shown = place.next_follower().and_then(|follower| follower.adopted.as_ref());
-        if !place.is_alone() && shown.is_none_or(|shown| shown.seats != witnesses) {
+        let follower = place.next_follower();
+        // Who is gone would say so, and be told again.
+        if place.is_alone() || follower.is_some_and(|follower| follower.is_gone) {
+            return;
+        }
+        let shown = follower.and_then(|follower| follower.adopted.as_ref());
+        if shown.is_none_or(|shown| shown.seats != witnesses) {
             self.send(next.member, TicketMessage::Update { to: next, witnesses });
         }
     }

@@ -53,7 +53,7 @@ impl Whole {
         }
     }
 
-    fn crash(&mut self, member: usize, restart_after: Duration) {
+    pub(super) fn crash(&mut self, member: usize, restart_after: Duration) {
         self.outcome.rejected += self.rejected_by(member);
         let Some(place) = self.places.get_mut(member) else { return };
         let Some(node) = place.node.take() else { return };
@@ -63,6 +63,8 @@ impl Whole {
         #[cfg(not(test))]
         drop(node);
         self.outcome.lost_by_crash += self.checks.crashed(member);
+        self.ticket_pull_ended(member);
+        self.look_at_ticket(member);
         // One in four is back at once: the replays of its former life still fly.
         let wait = if self.rng.below(4) == 0 { Duration::from_millis(1) } else { restart_after };
         // In any case before the peace, so that everybody is there to be served.
@@ -76,6 +78,7 @@ impl Whole {
         if place.is_awake() {
             place.paused = Some(Pause::since(now));
             self.mail.post(Parcel::Resume(member), until.min(self.peace_at), now);
+            self.ticket_pull_frozen(member, true);
         }
     }
 
@@ -84,7 +87,8 @@ impl Whole {
         let fresh_secret = bytes32(&mut self.rng);
         let Some(place) = self.places.get_mut(member) else { return };
         let Some(pause) = place.paused.take() else { return };
-        let asleep = self.now.since(pause.since);
+        let asleep = place.clock.shows(self.now).since(place.clock.shows(pause.since));
+        self.ticket_pull_frozen(member, false);
         if asleep > Duration::from_secs(1) {
             self.command(member, Command::Slept { asleep, fresh_secret });
         }
@@ -120,13 +124,18 @@ impl Whole {
     /// The authority gives its newest bans to some members that listen and will stay; they spread by themselves.
     pub(super) fn tell_bans(&mut self, count: usize) {
         let Some(bans) = self.bans.clone() else { return };
-        let stays = |member: &usize| {
-            self.places.get(*member).is_some_and(Place::is_awake) && !self.checks.standing().goes(*member)
-        };
-        let mut listening: Vec<usize> = (0..self.places.len()).filter(stays).collect();
+        let mut listening = self.listening();
         for _ in 0..count.min(listening.len()) {
             let member = listening.swap_remove(self.rng.below(listening.len()));
             self.command(member, Command::Bans { bans: bans.clone() });
         }
+    }
+
+    /// Members that listen and will stay.
+    pub(super) fn listening(&self) -> Vec<usize> {
+        let stays = |member: &usize| {
+            self.places.get(*member).is_some_and(Place::is_awake) && !self.checks.standing().goes(*member)
+        };
+        (0..self.places.len()).filter(stays).collect()
     }
 }

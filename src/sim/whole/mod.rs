@@ -2,9 +2,8 @@
 //!
 //! Everything that can go wrong is drawn from the seed: datagrams are lost, repeated, delayed, overtaken and damaged;
 //! the network splits; members crash, pause and start again; clocks are wrong; members are banned, and certificates
-//! expire. In the last part of a run the faults are
-//! over, and the circle must come to rest: one token, everybody served. A run that breaks a rule says which,
-//! and the command that repeats it is the seed.
+//! expire. In the last part of a run the faults are over, and the circle must come to rest: one token or a whole ring of
+//! tickets, everybody served. A run that breaks a rule says which, and the command that repeats it is the seed.
 
 mod checks;
 mod faults;
@@ -13,6 +12,9 @@ mod network;
 mod passings;
 mod place;
 mod rest;
+mod ring;
+#[cfg(test)]
+mod ring_tests;
 #[cfg(test)]
 mod sabotage;
 mod scenario;
@@ -24,6 +26,6 @@ mod world;
 
 pub use heal::Healing;
 pub use network::Faults;
-pub use scenario::{Outcome, Scenario};
+pub use scenario::{Outcome, RingCounts, RingSize, Scenario};
 pub use violation::Violation;
 pub use world::Whole;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::base::{Rng, Time};
+use crate::sim::split::Split;
 
 /// What goes wrong, and how often. Shares are between 0 and 1; spans are means.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +38,8 @@ pub struct Faults {
     pub ban_every: Option<Duration>,
     /// The share of members whose certificate expires while things go wrong; at most every fourth.
     pub expiring: f64,
+    /// How much faster or slower than true time clocks go, in parts of a million; tokens do not mind.
+    pub drift_ppm: u32,
 }
 
 impl Default for Faults {
@@ -58,13 +61,14 @@ impl Default for Faults {
             clock_skew: Duration::ZERO,
             ban_every: None,
             expiring: 0.0,
+            drift_ppm: 0,
         }
     }
 }
 
 impl Faults {
-    /// Drawn from the seed: some off, others wild.
-    pub fn swarm(rng: &mut Rng) -> Self {
+    /// Drawn from the seed: some off, others wild. Clocks stay within what is stated.
+    pub fn swarm(stated_drift_ppm: u32, rng: &mut Rng) -> Self {
         let mut maybe = |most: f64| if rng.below(2) == 0 { 0.0 } else { rng.fraction() * most };
         let (loss, duplication, corruption, replay) = (maybe(0.4), maybe(0.3), maybe(0.1), maybe(0.05));
         let span = |rng: &mut Rng, low: u64, high: u64| {
@@ -91,15 +95,9 @@ impl Faults {
             clock_skew: span(rng, 0, 60_000),
             ban_every: (rng.below(2) == 0).then(|| span(rng, 30_000, 300_000)),
             expiring: if rng.below(2) == 0 { 0.0 } else { rng.fraction() * 0.3 },
+            drift_ppm: stated_drift_ppm,
         }
     }
-}
-
-/// A split: some members on one side.
-#[derive(Clone, Debug)]
-struct Split {
-    side: Vec<bool>,
-    is_one_way: bool,
 }
 
 /// The network between the members.
@@ -126,21 +124,24 @@ impl Network {
         &self.faults
     }
 
-    /// From now on nothing goes wrong.
+    pub(super) fn drift_ppm(&self) -> u32 {
+        self.faults.drift_ppm
+    }
+
+    /// From now on nothing goes wrong, but clocks stay as they are.
     pub(super) fn heal(&mut self) {
-        self.faults = Faults { delay: self.faults.delay, jitter: self.faults.jitter, ..Faults::default() };
+        let Faults { delay, jitter, drift_ppm, .. } = self.faults;
+        self.faults = Faults { delay, jitter, drift_ppm, ..Faults::default() };
         self.split = None;
     }
 
     pub(super) fn split(&mut self, members: usize) {
-        let side = (0..members).map(|_| self.rng.below(2) == 0).collect();
-        self.split = Some(Split { side, is_one_way: self.rng.below(2) == 0 });
+        self.split = Some(Split::drawn(members, 2, &mut self.rng));
     }
 
     /// Every second member on the other side, and nothing gets across.
     pub(super) fn halve(&mut self, members: usize) {
-        let side = (0..members).map(|member| member % 2 == 0).collect();
-        self.split = Some(Split { side, is_one_way: false });
+        self.split = Some(Split::halves(members));
     }
 
     pub(super) fn join(&mut self) {
@@ -185,10 +186,6 @@ impl Network {
     }
 
     fn is_cut(&self, from: usize, to: usize) -> bool {
-        let Some(split) = &self.split else { return false };
-        match (split.side.get(from), split.side.get(to)) {
-            (Some(a), Some(b)) if a != b => !split.is_one_way || *a,
-            _ => false,
-        }
+        self.split.as_ref().is_some_and(|split| split.cuts(from, to))
     }
 }

@@ -3,12 +3,14 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use crate::base::{Rng, Time};
+use crate::base::{MemberId, Rng, Time};
 use crate::node::Node;
+use crate::sim::clock::Clock;
 use crate::trust::{Authority, CLOCK_TOLERANCE, PrivateKey};
-use crate::wire::records::{Bans, Certificate, Charter, Mode};
+use crate::wire::records::{Bans, Certificate, Charter, Mode, Ring};
 
-use super::scenario::Scenario;
+use super::ring::TicketPull;
+use super::scenario::{RingSize, Scenario};
 
 /// Wall time at the start of every run, in seconds since 1970.
 pub(super) const WALL_START_S: u64 = 1_700_000_000;
@@ -23,10 +25,14 @@ pub(super) struct Place {
     pub(super) certificate: Certificate,
     /// The newest bans that it has heard of, as in its files.
     pub(super) bans: Option<Bans>,
+    /// The same for the charter; none before its first start.
+    pub(super) charter: Option<Charter>,
+    pub(super) clock: Clock,
     pub(super) node: Option<Node>,
     /// How often it was started: what belongs to an earlier life is void.
     pub(super) life: u32,
     pub(super) paused: Option<Pause>,
+    pub(super) pull: Option<TicketPull>,
     pub(super) served_in_peace: bool,
 }
 
@@ -71,7 +77,18 @@ impl Place {
         let certificate = authority
             .issue(serial, key.public(), &name, WALL_START_S - 86_400, not_after_s)
             .expect("the name is short and the times are in order");
-        Self { seed, certificate, bans: None, node: None, life: 0, paused: None, served_in_peace: false }
+        Self {
+            seed,
+            certificate,
+            bans: None,
+            charter: None,
+            clock: Clock::new(Time::ZERO, 0.0),
+            node: None,
+            life: 0,
+            paused: None,
+            pull: None,
+            served_in_peace: false,
+        }
     }
 
     /// Whether somebody is there and listens.
@@ -80,7 +97,8 @@ impl Place {
     }
 }
 
-pub(super) fn charter(scenario: &Scenario, authority: &Authority) -> Charter {
+pub(super) fn charter(scenario: &Scenario, authority: &Authority, first: MemberId) -> Charter {
+    let ring = |RingSize { tickets, faults }| Mode::Tickets(Ring { tickets, faults, first, epoch: 1 });
     Charter {
         circle: authority.circle(),
         version: 1,
@@ -94,7 +112,7 @@ pub(super) fn charter(scenario: &Scenario, authority: &Authority) -> Charter {
         rules: scenario.rules,
         scouts: 8,
         retention: Duration::ZERO,
-        mode: Mode::Token,
+        mode: scenario.ring.map_or(Mode::Token, ring),
         signature: [0; 64],
     }
 }

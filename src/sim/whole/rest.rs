@@ -14,6 +14,7 @@ impl Whole {
         if tokens > 1 {
             self.checks.complain(Violation::NotOneToken { at, tokens });
         }
+        self.check_ring();
         for member in self.staying() {
             if self.places.get(member).is_some_and(|place| !place.served_in_peace) {
                 self.checks.complain(Violation::NotServed { at, member });

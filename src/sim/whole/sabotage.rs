@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::node::Node;
 use crate::proto::handoff::Flaw;
+use crate::proto::tickets;
 
 use super::place::bytes32;
 use super::world::Whole;
@@ -17,6 +18,10 @@ pub(super) struct Sabotage {
     pub(super) possession_persists: bool,
     /// K4: a node starts with the same secret each time.
     pub(super) secrets_repeat: bool,
+    /// So many times too long it takes until a pull by a ticket has stopped.
+    pub(super) slowness: Option<u32>,
+    /// A rule inside of everybody's tickets.
+    ticket_flaw: Option<tickets::Flaw>,
     kept: BTreeMap<usize, Node>,
 }
 
@@ -33,9 +38,16 @@ impl Sabotage {
         if let Some(kept) = self.kept.remove(&member) {
             *node = Some(kept);
         }
-        if let (Some(flaw), Some(node)) = (self.flaw, node) {
+        if let (Some(flaw), Some(node)) = (self.flaw, node.as_mut()) {
             node.break_rule(flaw);
         }
+        if let (Some(flaw), Some(node)) = (self.ticket_flaw, node) {
+            node.break_rule_of_tickets(flaw);
+        }
+    }
+
+    pub(super) fn slowness(&self) -> u32 {
+        self.slowness.unwrap_or(1)
     }
 }
 
@@ -45,6 +57,14 @@ impl Whole {
         self.sabotage.flaw = Some(flaw);
         for node in self.places.iter_mut().filter_map(|place| place.node.as_mut()) {
             node.break_rule(flaw);
+        }
+    }
+
+    /// The same for tickets.
+    pub(super) fn break_rule_of_tickets(&mut self, flaw: tickets::Flaw) {
+        self.sabotage.ticket_flaw = Some(flaw);
+        for node in self.places.iter_mut().filter_map(|place| place.node.as_mut()) {
+            node.break_rule_of_tickets(flaw);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::base::Ticket;
 use crate::trust::Suite;
 use crate::wire::records::RuleSet;
 
@@ -13,6 +14,8 @@ use super::violation::Violation;
 pub struct Scenario {
     /// How many members.
     pub members: usize,
+    /// Tickets instead of a token.
+    pub ring: Option<RingSize>,
     /// Δ_op.
     pub slot: Duration,
     /// Δ_skip.
@@ -33,6 +36,7 @@ impl Default for Scenario {
     fn default() -> Self {
         Self {
             members: 8,
+            ring: None,
             slot: Duration::from_secs(1),
             skip: Duration::from_millis(100),
             rules: RuleSet::Guarded,
@@ -41,6 +45,53 @@ impl Default for Scenario {
             settle: Duration::from_secs(120),
             faults: Some(Faults::default()),
         }
+    }
+}
+
+impl Scenario {
+    /// A circle with tickets, of which there are fewer than members who want one.
+    pub fn of_ring(ring: RingSize) -> Self {
+        Self { members: 20, ring: Some(ring), slot: Duration::from_secs(4), ..Self::default() }
+    }
+}
+
+/// How large a ring of tickets is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingSize {
+    /// n: how many tickets.
+    pub tickets: Ticket,
+    /// k: how many neighbours may fail at once.
+    pub faults: u8,
+}
+
+/// What became of tickets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RingCounts {
+    /// Rounds, summed over all who had a seat.
+    pub rounds: u64,
+    /// Seats that became usable.
+    pub joins: u64,
+    /// Seats that their owners gave back.
+    pub given_back: u64,
+    /// Seats that their owners lost while they ran.
+    pub lost: u64,
+    /// Seats that were excluded.
+    pub excluded: u64,
+    /// Times that a seat was not sure for a while.
+    pub unsure: u64,
+    /// Times that the ring was dead, and the authority founded another one.
+    pub refounded: u64,
+}
+
+impl RingCounts {
+    fn add(&mut self, other: Self) {
+        self.rounds += other.rounds;
+        self.joins += other.joins;
+        self.given_back += other.given_back;
+        self.lost += other.lost;
+        self.excluded += other.excluded;
+        self.unsure += other.unsure;
+        self.refounded += other.refounded;
     }
 }
 
@@ -73,6 +124,8 @@ pub struct Outcome {
     pub rejected: u64,
     /// Slots.
     pub slots: u64,
+    /// What became of tickets.
+    pub ring: RingCounts,
     /// Every broken promise.
     pub violations: Vec<Violation>,
 }
@@ -93,6 +146,7 @@ impl Outcome {
         self.datagrams += other.datagrams;
         self.rejected += other.rejected;
         self.slots += other.slots;
+        self.ring.add(other.ring);
         self.violations.extend(other.violations);
     }
 }

@@ -1,6 +1,7 @@
 //! What can be broken: one promise each, with who broke it and when.
 
-use crate::base::{Session, Time, TokenId};
+use crate::base::{Session, Ticket, Time, TokenId};
+use crate::sim::tickets;
 
 /// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -99,6 +100,27 @@ pub enum Violation {
         /// Which token.
         token: TokenId,
     },
+    /// Who learnt that it is no member any more goes on using its ticket.
+    #[error("{at}: member {member} uses ticket {ticket}, and knows that it is banned or expired itself")]
+    UsedByOutsider {
+        /// When.
+        at: Time,
+        /// Who.
+        member: usize,
+        /// Which ticket.
+        ticket: Ticket,
+    },
+    /// A promise of the ring.
+    #[error(transparent)]
+    Ring(#[from] tickets::Violation),
+    /// The ring is not whole.
+    #[error("{at}: the faults are over, and ticket {ticket} has been nobody's for long")]
+    NobodysTicket {
+        /// When.
+        at: Time,
+        /// Which ticket.
+        ticket: Ticket,
+    },
     /// I8.
     #[error("{at}: the faults are over, and {tokens} tokens are alive")]
     NotOneToken {
@@ -134,8 +156,12 @@ pub enum Violation {
 }
 
 impl Violation {
-    /// Whether one token was at two places.
+    /// Whether one token, or one ticket, was at two places.
     pub fn is_duplicate(&self) -> bool {
-        matches!(self, Self::TwoHolders { .. } | Self::TwoPulls { .. })
+        match self {
+            Self::TwoHolders { .. } | Self::TwoPulls { .. } => true,
+            Self::Ring(violation) => violation.is_duplicate(),
+            _ => false,
+        }
     }
 }

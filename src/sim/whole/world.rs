@@ -8,20 +8,25 @@ use crate::proto::{agent, directory, handoff};
 use crate::sim::queue::{Mail, Timers};
 use crate::trust::{Authority, GateKey, PrivateKey, Roll};
 use crate::wire::records::{Bans, Charter};
-use crate::wire::{Envelope, Kind};
+use crate::wire::{ANYONE, Envelope, Kind};
 
 use super::checks::Checks;
 use super::faults::Fault;
 use super::network::{Faults, Network};
 use super::place::{Place, WALL_START_S, address, bytes32, charter, number};
+use super::ring::Books;
 #[cfg(test)]
 use super::sabotage::Sabotage;
 use super::scenario::{Outcome, Scenario};
+use super::violation::Violation;
 
 /// The gate key of every simulated circle.
 const GATE: [u8; 32] = [7; 32];
 
-/// How long it takes at most until a pull that was told to stop has stopped.
+/// How wrong members take their clocks to be at most, in parts of a million.
+const STATED_DRIFT_PPM: u32 = 1000;
+
+/// How long it takes at most until a pull by a token that was told to stop has stopped.
 const STOP_WITHIN: Duration = Duration::from_millis(20);
 
 /// What is under way.
@@ -35,15 +40,16 @@ pub(super) enum Parcel {
     Join,
     Heal,
     TellBans,
+    Look,
 }
 
 /// One run.
 #[derive(Debug)]
 pub struct Whole {
     scenario: Scenario,
-    charter: Charter,
+    /// The newest that the authority has signed, and the newest bans.
+    pub(super) charter: Charter,
     pub(super) authority: Authority,
-    /// The newest that the authority has signed.
     pub(super) bans: Option<Bans>,
     pub(super) places: Vec<Place>,
     pub(super) ids: Vec<MemberId>,
@@ -51,6 +57,8 @@ pub struct Whole {
     pub(super) mail: Mail<Parcel>,
     timers: Timers,
     pub(super) checks: Checks,
+    /// In a circle with tickets.
+    pub(super) ring: Option<Books>,
     pub(super) outcome: Outcome,
     pub(super) rng: Rng,
     pub(super) now: Time,
@@ -62,17 +70,19 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// A run about to start, with one token at the first member.
+    /// A run about to start, with one token or the first ticket at the first member.
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
         let mut rng = Rng::seeded(seed);
-        let faults = scenario.faults.clone().unwrap_or_else(|| Faults::swarm(&mut rng));
+        let faults = scenario.faults.clone().unwrap_or_else(|| Faults::swarm(STATED_DRIFT_PPM, &mut rng));
         let authority = Authority::new(PrivateKey::from_seed(scenario.suite, bytes32(&mut rng)));
-        let charter = authority.sign_charter(charter(scenario, &authority));
         let ends = ends_of_certificates(scenario, &faults, &mut rng);
         let places: Vec<Place> = (0..scenario.members)
             .map(|n| Place::new(n, scenario, &authority, ends.get(n).copied().flatten(), &mut rng))
             .collect();
-        let ids = places.iter().map(|place| crate::wire::member_id(&place.certificate.key)).collect();
+        let ids: Vec<MemberId> =
+            places.iter().map(|place| crate::wire::member_id(&place.certificate.key)).collect();
+        let first = ids.first().copied().unwrap_or(ANYONE);
+        let charter = authority.sign_charter(charter(scenario, &authority, first));
         let peace_at = Time::ZERO + scenario.duration;
         let mut whole = Self {
             charter,
@@ -84,6 +94,7 @@ impl Whole {
             mail: Mail::default(),
             timers: Timers::default(),
             checks: Checks::default(),
+            ring: Books::new(scenario),
             outcome: Outcome { runs: 1, ..Outcome::default() },
             rng,
             now: Time::ZERO,
@@ -99,7 +110,7 @@ impl Whole {
             whole.start(member);
         }
         whole.introduce();
-        whole.command(0, Command::Found);
+        whole.found();
         for fault in Fault::ALL {
             whole.schedule(fault);
         }
@@ -127,7 +138,7 @@ impl Whole {
                 self.feed(member as usize, Input::Wake);
             }
         }
-        self.checks.violations().is_empty()
+        self.is_unbroken()
     }
 
     /// Runs to the end.
@@ -138,7 +149,7 @@ impl Whole {
 
     /// Looks whether the circle has come to rest, and sums up.
     pub fn finish(mut self) -> Outcome {
-        if self.checks.violations().is_empty() && self.now >= self.end {
+        if self.is_unbroken() && self.now >= self.end {
             self.check_rest();
         }
         for member in 0..self.places.len() {
@@ -148,11 +159,21 @@ impl Whole {
         self.outcome.lost += losses.plain;
         self.outcome.lost_by_crash += losses.by_crash;
         self.outcome.lost_by_ban += losses.by_ban;
-        let violations = self.checks.violations().to_vec();
+        let violations = self.violations();
         self.outcome.duplicates =
             violations.iter().filter(|violation| violation.is_duplicate()).count() as u64;
         self.outcome.violations = violations;
         self.outcome
+    }
+
+    fn is_unbroken(&self) -> bool {
+        self.checks.violations().is_empty()
+            && self.ring.as_ref().is_none_or(|ring| ring.violations().is_empty())
+    }
+
+    fn violations(&self) -> Vec<Violation> {
+        let of_ring = self.ring.iter().flat_map(Books::violations).cloned().map(Violation::Ring);
+        of_ring.chain(self.checks.violations().iter().cloned()).collect()
     }
 
     // --- what happens -----------------------------------------------------------------------------------------
@@ -166,12 +187,8 @@ impl Whole {
                 }
             }
             Parcel::SlotStopped { member, life } => {
-                if let Some(place) = self.places.get_mut(member).filter(|place| place.life == life) {
-                    self.checks.pull_ended(member);
-                    match &mut place.paused {
-                        Some(pause) => pause.slot_stopped = true,
-                        None => self.command(member, Command::SlotStopped),
-                    }
+                if self.places.get(member).is_some_and(|place| place.life == life) {
+                    self.slot_stopped(member);
                 }
             }
             Parcel::Fault(fault) => {
@@ -194,6 +211,16 @@ impl Whole {
                 self.mail.post(Parcel::TellBans, self.now + Duration::from_secs(1), self.now);
             }
             Parcel::TellBans => self.tell_bans(1),
+            Parcel::Look => self.look_at_ring(),
+        }
+    }
+
+    fn slot_stopped(&mut self, member: usize) {
+        self.checks.pull_ended(member);
+        self.ticket_pull_ended(member);
+        match self.places.get_mut(member).and_then(|place| place.paused.as_mut()) {
+            Some(pause) => pause.slot_stopped = true,
+            None => self.command(member, Command::SlotStopped),
         }
     }
 
@@ -214,7 +241,9 @@ impl Whole {
     fn start(&mut self, member: usize) {
         let skew = self.network.faults().clock_skew.as_millis() as f64 * (2.0 * self.rng.fraction() - 1.0);
         #[expect(clippy::cast_possible_truncation, reason = "a cast from float saturates")]
-        let wall_offset_ms = WALL_START_S.cast_signed() * 1000 + skew as i64;
+        let wall_ms = WALL_START_S.cast_signed() * 1000 + skew as i64;
+        let clock = self.draw_clock();
+        let wall_offset_ms = wall_ms - clock.shows(Time::ZERO).as_nanos() / 1_000_000;
         let config = Config {
             address: address(member),
             sequence: WALL_START_S + u64::try_from(self.now.as_nanos()).unwrap_or(0),
@@ -224,10 +253,12 @@ impl Whole {
             directory: directory::Config::default(),
         };
         self.checks.standing_mut().started(member, wall_offset_ms);
-        let (suite, now) = (self.scenario.suite, self.now);
+        let (suite, now) = (self.scenario.suite, clock.shows(self.now));
         let Some(place) = self.places.get_mut(member) else { return };
         place.life += 1;
-        let roll = Roll::new(suite, self.authority.public(), self.charter.clone(), place.bans.clone());
+        place.clock = clock;
+        let charter = place.charter.get_or_insert_with(|| self.charter.clone()).clone();
+        let roll = Roll::new(suite, self.authority.public(), charter, place.bans.clone());
         // Who is no longer a member does not even start.
         let is_member =
             |roll: &Roll| roll.check_validity(&place.certificate, wall_s(wall_offset_ms, now)).is_ok();
@@ -273,9 +304,9 @@ impl Whole {
             return;
         }
         let Some(node) = &mut place.node else { return };
-        node.handle(input, now);
+        node.handle(input, place.clock.shows(now));
         let outputs: Vec<Output> = std::iter::from_fn(|| node.poll_output()).collect();
-        let deadline = node.next_deadline();
+        let deadline = place.clock.when(node.next_deadline());
         for output in outputs {
             self.obey(member, output);
         }
@@ -283,6 +314,7 @@ impl Whole {
             let token = node.token().map(|(token, _)| token);
             self.checks.claims(member, token, |token| node.holds(token), now);
         }
+        self.look_at_ticket(member);
         self.timers.arm(u32::try_from(member).unwrap_or(u32::MAX), deadline);
     }
 
@@ -318,9 +350,12 @@ impl Whole {
     fn on_event(&mut self, member: usize, event: &Event) {
         let now = self.now;
         match *event {
-            Event::SlotBegan { right: Right::Token(token), .. } => {
+            Event::SlotBegan { right, .. } => {
                 self.outcome.slots += 1;
-                self.checks.pull_began(member, token, now);
+                match right {
+                    Right::Token(token) => self.checks.pull_began(member, token, now),
+                    Right::Ticket(seat) => self.ticket_pull_began(member, seat),
+                }
                 if now >= self.peace_at
                     && let Some(place) = self.places.get_mut(member)
                 {
@@ -329,7 +364,10 @@ impl Whole {
             }
             Event::StopSlot => {
                 let life = self.places.get(member).map_or(0, |place| place.life);
-                let stopped = now + self.rng.uniform(Duration::ZERO, STOP_WITHIN);
+                let stopped = match self.ticket_pull_stops_at(member) {
+                    Some(at) => at,
+                    None => now + self.rng.uniform(Duration::ZERO, STOP_WITHIN),
+                };
                 self.mail.post(Parcel::SlotStopped { member, life }, stopped, now);
             }
             Event::Agent(agent::Event::Generated { token, because }) => {
@@ -341,6 +379,12 @@ impl Whole {
                 self.checks.ended(member, token);
             }
             Event::Handoff(event) => self.on_handoff(member, event),
+            Event::Tickets(ref event) => self.on_ticket_event(event),
+            Event::CharterChanged { .. } => {
+                if let Some(place) = self.places.get_mut(member) {
+                    place.charter = place.node.as_ref().map(|node| node.roll().charter().clone());
+                }
+            }
             Event::BansChanged { version } => {
                 self.checks.standing_mut().heard(member, version);
                 if let Some(place) = self.places.get_mut(member) {
@@ -380,8 +424,9 @@ impl Whole {
     }
 
     pub(super) fn rejected_by(&self, member: usize) -> u64 {
-        let node = self.places.get(member).and_then(|place| place.node.as_ref());
-        node.map_or(0, |node| node.status(self.now).rejected.values().sum())
+        let Some(place) = self.places.get(member) else { return 0 };
+        let now = place.clock.shows(self.now);
+        place.node.as_ref().map_or(0, |node| node.status(now).rejected.values().sum())
     }
 }
 
