@@ -274,6 +274,8 @@ impl Tickets {
             let seat = place.seat;
             self.learn(&place.witnesses().iter().map(|witness| witness.member).collect::<Vec<_>>());
             self.state = State::Out(Out::asking_at(now));
+            // With another seat begins another turn.
+            self.is_turn_over = false;
             self.tell(Event::Lost { seat, is_given_back });
         }
     }

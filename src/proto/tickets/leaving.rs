@@ -7,10 +7,12 @@ use crate::base::{MemberId, Seat, TicketMessage, Time};
 use super::machine::{Leaving, State, Tickets};
 use super::nouns::Event;
 
-/// A try to leave: from its first word on the ticket is not used any more.
+/// Tries to leave: from the first word on the ticket is not used any more.
 #[derive(Clone, Debug)]
 pub(super) struct Release {
-    number: u64,
+    /// Those that were not refused, with whom was asked: each of them may have the ticket already. More than one if our
+    /// predecessor has changed meanwhile.
+    tries: Vec<(u64, Seat)>,
     pub(super) repeat_at: Time,
 }
 
@@ -33,7 +35,7 @@ impl Tickets {
             }
             return;
         }
-        place.release = Some(Release { number: place.next_number(), repeat_at: now });
+        place.release = Some(Release { tries: Vec::new(), repeat_at: now });
         self.repeat_release(now);
     }
 
@@ -41,11 +43,16 @@ impl Tickets {
         let pause = self.config.round / 4;
         let State::In(place) = &mut self.state else { return };
         let (seat, next, predecessor) = (place.seat, place.next, place.predecessor());
+        let fresh = place.next_number();
         let Some(release) = place.release.as_mut().filter(|release| now >= release.repeat_at) else { return };
         release.repeat_at = now + pause;
-        let number = release.number;
-        if let Some(predecessor) = predecessor {
-            self.send(predecessor.member, TicketMessage::Release { seat, next, number });
+        if let Some(predecessor) = predecessor
+            && release.tries.iter().all(|(_, to)| *to != predecessor)
+        {
+            release.tries.push((fresh, predecessor));
+        }
+        for (number, to) in release.tries.clone() {
+            self.send(to.member, TicketMessage::Release { seat, next, number });
         }
     }
 
@@ -62,12 +69,12 @@ impl Tickets {
             || place.release.is_some()
             || place.admission.is_some()
             || !place.is_settled
-            || place.next != seat;
-        let refused = place.followers.get(seat).map_or(0, |follower| follower.refused);
-        if is_busy || number <= refused {
-            if let Some(follower) = place.followers.get_mut(seat) {
-                follower.refused = refused.max(number);
-            }
+            || place.next != seat
+            || next == place.seat && !place.may_be_alone();
+        // Of whom we know nothing we could not remember that we refused.
+        let Some(follower) = place.followers.get_mut(seat) else { return };
+        if is_busy || number <= follower.refused {
+            follower.refused = follower.refused.max(number);
             return self.send(from, TicketMessage::Refused { number });
         }
         place.followers.name(self.config.tickets, seat, next, place.seat, now);
@@ -81,24 +88,22 @@ impl Tickets {
     }
 
     pub(super) fn on_released(&mut self, number: u64, now: Time) {
-        if self.is_releasing(number) {
+        let State::In(place) = &self.state else { return };
+        let tries = place.release.iter().flat_map(|release| &release.tries);
+        if tries.into_iter().any(|(open, _)| *open == number) {
             self.lose(true, now);
         }
     }
 
-    /// Not now. As this try is void, everything is as it was.
+    /// Not now: this try is void. When all are, everything is as it was.
     pub(super) fn on_refused(&mut self, number: u64, now: Time) {
-        if self.is_releasing(number) {
+        let State::In(place) = &mut self.state else { return };
+        let Some(release) = &mut place.release else { return };
+        release.tries.retain(|(open, _)| *open != number);
+        if release.tries.is_empty() {
+            place.release = None;
             self.release_at = now + self.rng.uniform(Duration::ZERO, self.config.round);
-            if let State::In(place) = &mut self.state {
-                place.release = None;
-            }
         }
-    }
-
-    fn is_releasing(&self, number: u64) -> bool {
-        matches!(&self.state, State::In(place)
-            if place.release.as_ref().is_some_and(|release| release.number == number))
     }
 
     /// Says goodbye when there is nothing left to give back.

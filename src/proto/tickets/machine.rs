@@ -296,8 +296,10 @@ impl Tickets {
 
     /// The ring goes on without us: the pull ends, then the seat.
     fn leave_if_denied(&mut self, now: Time) {
-        if matches!(&self.state, State::In(place) if place.is_denied()) && !self.pull.is_running() {
-            self.lose(false, now);
+        let State::In(place) = &self.state else { return };
+        if place.is_denied() && !self.pull.is_running() {
+            // Others may hear that it was given back before we do.
+            self.lose(place.release.is_some(), now);
         }
     }
 

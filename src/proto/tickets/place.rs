@@ -10,7 +10,7 @@ use super::followers::{Follower, Followers, is_meant};
 use super::joining::Admission;
 use super::leaving::Release;
 use super::nouns::Config;
-use super::ring::{is_between, needed_to_stay, steps};
+use super::ring::{is_between, needed_to_exclude, needed_to_stay, steps};
 
 /// Questions whose answers still count.
 const ASKED: usize = 32;
@@ -167,9 +167,9 @@ impl Place {
     pub(super) fn is_vouched_for(
         &mut self,
         by: MemberId,
-        adopted: Option<u32>,
-        proposed: Option<u32>,
+        (adopted, proposed): (Option<u32>, Option<u32>),
         until: Time,
+        config: &Config,
     ) -> bool {
         if let Some(list) = &self.adopted
             && adopted == Some(list.version)
@@ -184,11 +184,19 @@ impl Place {
             && let Some(witness) = proposal.witnesses.seats.iter().find(|seat| seat.member == by)
         {
             proposal.words.insert(*witness, until);
-            if proposal.words.len() == proposal.witnesses.seats.len() {
-                return self.adopt();
-            }
+            let is_complete = proposal.words.len() == proposal.witnesses.seats.len();
+            return is_complete && self.keeps_enough(config) && self.adopt();
         }
         false
+    }
+
+    /// Whether the list that we would go by keeps so many of the one by which we go that whoever excluded us by that one has
+    /// the word of somebody in both: who renounced us does not agree to another list of ours either. Otherwise those who
+    /// were excluded together could vouch for each other once the others have left.
+    fn keeps_enough(&self, config: &Config) -> bool {
+        let (Some(old), Some(new)) = (&self.adopted, &self.proposed) else { return true };
+        let missing = old.seats.iter().filter(|seat| !new.witnesses.seats.contains(seat)).count();
+        missing < needed_to_exclude(old.seats.len(), usize::from(config.faults))
     }
 
     fn adopt(&mut self) -> bool {
@@ -235,6 +243,11 @@ impl Place {
             let others = list.seats.len().saturating_sub(self.denials.len());
             self.is_settled && others < needed_to_stay(list.seats.len())
         })
+    }
+
+    /// Whether we may be the only one left: whoever could have excluded us is known to have not.
+    pub(super) fn may_be_alone(&self) -> bool {
+        self.adopted.as_ref().is_some_and(|list| list.seats.len() <= 1)
     }
 
     // --- those after us ---------------------------------------------------------------------------------------

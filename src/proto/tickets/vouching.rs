@@ -60,7 +60,7 @@ impl Tickets {
         if let Some(old) = lists().find(|witness| witness.member == self.me && Some(**witness) != seat) {
             self.deny_seat(from, *old);
         }
-        self.waiting.remove(from);
+        self.waiting.is_served(from, ask.seat.incarnation, now);
         let State::In(place) = &mut self.state else { return };
         if !lists().any(|witness| *witness == place.seat) {
             return;
@@ -100,7 +100,7 @@ impl Tickets {
         self.waiting.heard(waiters, now);
         let State::In(place) = &mut self.state else { return };
         let Some(asked_at) = place.asked_at(number) else { return };
-        if place.is_vouched_for(from, lists.0, lists.1, asked_at + self.config.lease) {
+        if place.is_vouched_for(from, lists, asked_at + self.config.lease, &self.config) {
             self.settle(now);
             // They must hear by whom we go, and our successor by whom it should.
             self.ask_witnesses(now);
@@ -131,6 +131,7 @@ impl Tickets {
         if seat.member != from {
             return;
         }
+        self.waiting.is_served(from, seat.incarnation, now);
         if let State::In(place) = &mut self.state {
             place.are_gone(seat, now);
             // Whoever waits for its successor to know it waits in vain.

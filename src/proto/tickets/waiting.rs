@@ -24,6 +24,9 @@ struct Entry {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waiting {
     entries: BTreeMap<MemberId, Entry>,
+    /// The last seat that each is known to have had, or to have declined, and since when we know: whoever still tells that
+    /// it waits for that one does not know it yet.
+    served: BTreeMap<MemberId, (u64, Time)>,
 }
 
 impl Waiting {
@@ -41,6 +44,9 @@ impl Waiting {
 
     fn put(&mut self, waiter: Waiter, is_direct: bool, now: Time) {
         let Waiter { member, incarnation, waited } = waiter;
+        if self.served.get(&member).is_some_and(|(served, _)| incarnation <= *served) {
+            return;
+        }
         let since = Time::from_nanos(now.as_nanos().saturating_sub(nanos(waited)));
         self.entries.insert(member, Entry { incarnation, since, heard_at: now, is_direct });
         if self.entries.len() > LIMIT
@@ -53,6 +59,21 @@ impl Waiting {
 
     pub(super) fn remove(&mut self, member: MemberId) {
         self.entries.remove(&member);
+    }
+
+    /// The member has had this seat, or declined it: it does not wait for it any more.
+    pub(super) fn is_served(&mut self, member: MemberId, incarnation: u64, now: Time) {
+        if self.entries.get(&member).is_some_and(|entry| entry.incarnation <= incarnation) {
+            self.entries.remove(&member);
+        }
+        let before = self.served.get(&member).map_or(0, |(before, _)| *before);
+        self.served.insert(member, (incarnation.max(before), now));
+        if self.served.len() > LIMIT
+            && let Some((oldest, _)) = self.served.iter().min_by_key(|(_, (_, at))| *at)
+        {
+            let oldest = *oldest;
+            self.served.remove(&oldest);
+        }
     }
 
     /// Who has not asked again for so long does not wait any more.
