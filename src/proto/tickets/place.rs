@@ -59,15 +59,22 @@ pub(super) struct Place {
 
 impl Place {
     /// The first place of a ring: alone, with nobody to ask.
-    pub(super) fn first(seat: Seat, now: Time) -> Self {
-        let mut place = Self::with_witnesses(seat, &[seat], Vec::new(), now);
+    pub(super) fn first(seat: Seat, number: u64, now: Time) -> Self {
+        let mut place = Self::with_witnesses(seat, &[seat], Vec::new(), number, now);
         place.be_alone();
         place.is_settled = true;
         place
     }
 
     /// A place as it was granted: with these to come after it, nearest first, and these to vouch for it.
-    pub(super) fn with_witnesses(seat: Seat, followers: &[Seat], witnesses: Vec<Seat>, now: Time) -> Self {
+    /// Its questions are numbered from `number` on, far from those of all seats before: an old answer fits none of them.
+    pub(super) fn with_witnesses(
+        seat: Seat,
+        followers: &[Seat],
+        witnesses: Vec<Seat>,
+        number: u64,
+        now: Time,
+    ) -> Self {
         let witnesses = Witnesses { version: 1, seats: witnesses };
         Self {
             seat,
@@ -79,7 +86,7 @@ impl Place {
             words: BTreeMap::new(),
             denials: BTreeMap::new(),
             asked: VecDeque::new(),
-            number: 0,
+            number,
             ask_at: now,
             followers: Followers::in_order(followers, now),
             gone: BTreeMap::new(),

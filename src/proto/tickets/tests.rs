@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::*;
-use crate::base::{MemberId, Rng, Seat, TicketMessage, Time};
+use crate::base::{Ask, MemberId, Rng, Seat, TicketMessage, Time};
 
 const TURN: Duration = Duration::from_secs(5);
 
@@ -405,4 +405,38 @@ fn all_but_the_last_one_leave() {
     world.run_for(60.0);
     assert_eq!(world.count(|event| *event == Event::Left), 6);
     assert_eq!(world.violations, [""; 0]);
+}
+
+/// A member that was just granted its seat with this incarnation, and the number of its first question.
+fn granted(incarnation: u64) -> (Tickets, u64) {
+    let config = Config::new(4, 1, Duration::from_secs(4));
+    let now = Time::from_secs(1);
+    let mut machine = Tickets::new(id(1), config, incarnation - 1, Rng::seeded(incarnation), now);
+    machine.handle(Input::Work(true), now);
+    let by = Seat { ticket: 0, member: id(0), incarnation: 1 };
+    let seat = Seat { ticket: 2, member: id(1), incarnation };
+    let message = TicketMessage::Grant { by, seat, followers: vec![by], witnesses: vec![by] };
+    machine.handle(Input::Received { from: id(0), message }, now);
+    let number = asks(&mut machine).first().unwrap().number;
+    (machine, number)
+}
+
+fn asks(machine: &mut Tickets) -> Vec<Ask> {
+    let outputs = std::iter::from_fn(|| machine.poll_output());
+    let ask = |output| match output {
+        Output::Send { message: TicketMessage::Ask(ask), .. } => Some(ask),
+        _ => None,
+    };
+    outputs.filter_map(ask).collect()
+}
+
+#[test]
+fn a_word_for_an_earlier_seat_does_not_count_for_the_next() {
+    for (heard, counts) in [(granted(2).1, true), (granted(1).1, false)] {
+        let (mut machine, _) = granted(2);
+        let message =
+            TicketMessage::Vouch { number: heard, adopted: None, proposed: Some(1), waiters: Vec::new() };
+        machine.handle(Input::Received { from: id(0), message }, Time::from_secs(2));
+        assert_eq!(asks(&mut machine).iter().any(|ask| ask.adopted.is_some()), counts);
+    }
 }
