@@ -325,7 +325,7 @@ fn lists_of<'a>(follower: &'a Follower, config: &Config) -> &'a [Witnesses] {
 fn outlook(place: &Place, config: &Config, now: Time) -> Outlook {
     let (chain, is_closed) = place.chain(config);
     let mut seats = Vec::new();
-    let mut to = (is_closed && place.may_be_alone()).then_some(place.seat);
+    let mut to = is_closed.then_some(place.seat);
     for seat in chain {
         let Some(follower) = place.followers.get(seat) else { break };
         // Who was just let in may take a moment to be heard.

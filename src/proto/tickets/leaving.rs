@@ -69,8 +69,7 @@ impl Tickets {
             || place.release.is_some()
             || place.admission.is_some()
             || !place.is_settled
-            || place.next != seat
-            || next == place.seat && !place.may_be_alone();
+            || place.next != seat;
         // Of whom we know nothing we could not remember that we refused.
         let Some(follower) = place.followers.get_mut(seat) else { return };
         if is_busy || number <= follower.refused {

@@ -10,7 +10,7 @@ use super::followers::{Follower, Followers, is_meant};
 use super::joining::Admission;
 use super::leaving::Release;
 use super::nouns::Config;
-use super::ring::{is_between, needed_to_exclude, needed_to_stay, steps};
+use super::ring::{is_between, needed_to_stay, steps};
 
 /// Questions whose answers still count.
 const ASKED: usize = 32;
@@ -59,15 +59,22 @@ pub(super) struct Place {
 
 impl Place {
     /// The first place of a ring: alone, with nobody to ask.
-    pub(super) fn first(seat: Seat, now: Time) -> Self {
-        let mut place = Self::with_witnesses(seat, &[seat], Vec::new(), now);
+    pub(super) fn first(seat: Seat, number: u64, now: Time) -> Self {
+        let mut place = Self::with_witnesses(seat, &[seat], Vec::new(), number, now);
         place.be_alone();
         place.is_settled = true;
         place
     }
 
     /// A place as it was granted: with these to come after it, nearest first, and these to vouch for it.
-    pub(super) fn with_witnesses(seat: Seat, followers: &[Seat], witnesses: Vec<Seat>, now: Time) -> Self {
+    /// Its questions are numbered from `number` on, far from those of all seats before: an old answer fits none of them.
+    pub(super) fn with_witnesses(
+        seat: Seat,
+        followers: &[Seat],
+        witnesses: Vec<Seat>,
+        number: u64,
+        now: Time,
+    ) -> Self {
         let witnesses = Witnesses { version: 1, seats: witnesses };
         Self {
             seat,
@@ -79,7 +86,7 @@ impl Place {
             words: BTreeMap::new(),
             denials: BTreeMap::new(),
             asked: VecDeque::new(),
-            number: 0,
+            number,
             ask_at: now,
             followers: Followers::in_order(followers, now),
             gone: BTreeMap::new(),
@@ -169,7 +176,6 @@ impl Place {
         by: MemberId,
         (adopted, proposed): (Option<u32>, Option<u32>),
         until: Time,
-        config: &Config,
     ) -> bool {
         if let Some(list) = &self.adopted
             && adopted == Some(list.version)
@@ -185,18 +191,9 @@ impl Place {
         {
             proposal.words.insert(*witness, until);
             let is_complete = proposal.words.len() == proposal.witnesses.seats.len();
-            return is_complete && self.keeps_enough(config) && self.adopt();
+            return is_complete && self.adopt();
         }
         false
-    }
-
-    /// Whether the list that we would go by keeps so many of the one by which we go that whoever excluded us by that one has
-    /// the word of somebody in both: who renounced us does not agree to another list of ours either. Otherwise those who
-    /// were excluded together could vouch for each other once the others have left.
-    fn keeps_enough(&self, config: &Config) -> bool {
-        let (Some(old), Some(new)) = (&self.adopted, &self.proposed) else { return true };
-        let missing = old.seats.iter().filter(|seat| !new.witnesses.seats.contains(seat)).count();
-        missing < needed_to_exclude(old.seats.len(), usize::from(config.faults))
     }
 
     fn adopt(&mut self) -> bool {
@@ -243,11 +240,6 @@ impl Place {
             let others = list.seats.len().saturating_sub(self.denials.len());
             self.is_settled && others < needed_to_stay(list.seats.len())
         })
-    }
-
-    /// Whether we may be the only one left: whoever could have excluded us is known to have not.
-    pub(super) fn may_be_alone(&self) -> bool {
-        self.adopted.as_ref().is_some_and(|list| list.seats.len() <= 1)
     }
 
     // --- those after us ---------------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ impl Tickets {
         self.waiting.heard(waiters, now);
         let State::In(place) = &mut self.state else { return };
         let Some(asked_at) = place.asked_at(number) else { return };
-        if place.is_vouched_for(from, lists, asked_at + self.config.lease, &self.config) {
+        if place.is_vouched_for(from, lists, asked_at + self.config.lease) {
             self.settle(now);
             // They must hear by whom we go, and our successor by whom it should.
             self.ask_witnesses(now);

@@ -3,7 +3,6 @@
 //! A member that stands still reads nothing: its pull counts while its clock gives it the right to, as with bare machines.
 //! A crash ends its pull at once.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::base::{Seat, Ticket, Time};
@@ -21,14 +20,11 @@ use super::standing::Standing;
 use super::violation::Violation;
 use super::world::{Parcel, Whole};
 
-/// The authority looks at its circle once per round, and founds another ring when nobody has been sure for so many looks.
+/// The authority looks at its circle once per round, and founds another ring when a ticket was nobody's at so many looks.
 const LOOKS_UNTIL_FOUNDED: u32 = 45;
 
-/// Towards the end of a run every ticket must have been somebody's at one look at least.
-const LAST_PART: Duration = Duration::from_secs(30);
-
-/// How many members the authority tells of a new ring, besides its first; the others hear it from them.
-const TOLD_OF_RING: usize = 3;
+/// At the end of a run no ticket may have been nobody's at so many looks.
+const LOOKS_AT_REST: u32 = 30;
 
 /// A pull by a ticket.
 #[derive(Clone, Copy, Debug)]
@@ -44,10 +40,8 @@ pub(super) struct Books {
     checks: Checks,
     config: Config,
     epoch: u32,
-    /// Nobody was sure at so many looks.
-    looks_unsure: u32,
-    /// Tickets that were nobody's at all looks of the last part so far.
-    missing: BTreeSet<Ticket>,
+    /// For each ticket: at so many looks in a row it was nobody's who stays.
+    looks_without: Vec<u32>,
 }
 
 impl Books {
@@ -57,13 +51,24 @@ impl Books {
             checks: Checks::new(tickets, scenario.members),
             config: Config::new(tickets, faults, scenario.slot),
             epoch: 1,
-            looks_unsure: 0,
-            missing: (0..tickets).collect(),
+            looks_without: vec![0; tickets.into()],
         })
     }
 
     pub(super) fn violations(&self) -> &[RingViolation] {
         self.checks.violations()
+    }
+
+    fn count_nobodys(&mut self, claims: &[Claim]) {
+        for (ticket, looks) in (0..).zip(&mut self.looks_without) {
+            let is_somebodys = claims.iter().any(|claim| claim.covers(ticket, self.config.tickets));
+            *looks = if is_somebodys { 0 } else { *looks + 1 };
+        }
+    }
+
+    /// A ticket that was nobody's at so many looks.
+    fn nobodys(&self, looks: u32) -> Option<Ticket> {
+        (0..).zip(&self.looks_without).find(|(_, without)| **without >= looks).map(|(ticket, _)| ticket)
     }
 }
 
@@ -89,16 +94,11 @@ impl Place {
 }
 
 impl Whole {
-    /// The first member begins the ring, as the charter says.
-    pub(super) fn found(&mut self) {
-        match &self.ring {
-            Some(ring) => {
-                let (epoch, round) = (ring.epoch, ring.config.round);
-                self.command(0, Command::FoundRing { epoch });
-                self.mail.post(Parcel::Look, self.now + round, self.now);
-            }
-            None => self.command(0, Command::Found),
-        }
+    /// This member makes the token, or begins the ring.
+    pub(super) fn found(&mut self, member: usize) {
+        let command =
+            self.ring.as_ref().map_or(Command::Found, |ring| Command::FoundRing { epoch: ring.epoch });
+        self.command(member, command);
     }
 
     /// A member's clock from this start on. Tokens do not mind how fast it goes. Half of the clocks are as wrong as can be.
@@ -211,50 +211,48 @@ impl Whole {
 
     /// The authority looks at its circle, once per round.
     pub(super) fn look_at_ring(&mut self) {
-        let (now, is_last_part) = (self.now, self.now + LAST_PART >= self.end);
-        let Some(ring) = &mut self.ring else { return };
-        let round = ring.config.round;
-        let claims: Vec<Claim> = self.places.iter().filter_map(|place| place.claim(now)).collect();
-        let seats =
-            self.places.iter().filter(|place| place.tickets().and_then(Tickets::seat).is_some()).count();
+        let now = self.now;
+        let standing = self.checks.standing();
+        let staying = self.places.iter().enumerate().filter(|(member, _)| !standing.goes(*member));
+        let claims: Vec<Claim> = staying.filter_map(|(_, place)| place.claim(now)).collect();
+        let has_seat = |place: &&Place| place.tickets().and_then(Tickets::seat).is_some();
+        let seats = self.places.iter().filter(has_seat).count();
         self.outcome.ring.rounds += seats as u64;
-        ring.looks_unsure = if claims.is_empty() { ring.looks_unsure + 1 } else { 0 };
-        if is_last_part {
-            let tickets = ring.config.tickets;
-            ring.missing.retain(|ticket| !claims.iter().any(|claim| claim.covers(*ticket, tickets)));
-        }
-        // With faults still going on, who is silent may be back and sure again.
-        let is_dead = seats == 0 || now >= self.peace_at + round * LOOKS_UNTIL_FOUNDED;
-        if is_dead && ring.looks_unsure >= LOOKS_UNTIL_FOUNDED {
-            self.found_another_ring();
+        let Some(ring) = &mut self.ring else { return };
+        ring.count_nobodys(&claims);
+        let round = ring.config.round;
+        // With faults still going on, who is silent may be back.
+        let is_final = seats == 0 || now >= self.peace_at + round * LOOKS_UNTIL_FOUNDED;
+        if is_final && ring.nobodys(LOOKS_UNTIL_FOUNDED).is_some() {
+            self.sign_another_ring();
         }
         self.mail.post(Parcel::Look, now + round, now);
     }
 
-    /// The ring is dead and stays so: only the authority can help.
-    fn found_another_ring(&mut self) {
-        let mut listening = self.listening();
+    /// More have gone for good than the ring can bear: only the authority can help. It tells everybody who listens, and only
+    /// when what was before has ended the new ring begins.
+    fn sign_another_ring(&mut self) {
+        let listening = self.listening();
         let Some(ring) = self.ring.as_mut().filter(|_| !listening.is_empty()) else { return };
         ring.epoch += 1;
-        ring.looks_unsure = 0;
-        let epoch = ring.epoch;
-        let first = listening.swap_remove(self.rng.below(listening.len()));
-        let Some(&id) = self.ids.get(first) else { return };
-        let mode =
-            self.charter.ring().map_or(Mode::Token, |ring| Mode::Tickets(Ring { first: id, epoch, ..ring }));
+        ring.looks_without.fill(0);
+        let (epoch, lease) = (ring.epoch, ring.config.lease);
+        let index = self.rng.below(listening.len());
+        let first = listening.get(index).copied().unwrap_or(0);
+        let Some((&id, old)) = self.ids.get(first).zip(self.charter.ring()) else { return };
+        let mode = Mode::Tickets(Ring { first: id, epoch, ..old });
         let charter = Charter { version: self.charter.version + 1, mode, ..self.charter.clone() };
         self.charter = self.authority.sign_charter(charter);
         self.outcome.ring.refounded += 1;
-        for member in listening.into_iter().take(TOLD_OF_RING).chain([first]) {
+        for member in listening {
             self.command(member, Command::Charter { charter: self.charter.clone() });
         }
-        self.command(first, Command::FoundRing { epoch });
+        self.mail.post(Parcel::Found { member: first }, self.now + lease, self.now);
     }
 
     /// The time is up, and every ticket must be somebody's.
     pub(super) fn check_ring(&mut self) {
-        let missing = self.ring.as_ref().and_then(|ring| ring.missing.first().copied());
-        if let Some(ticket) = missing {
+        if let Some(ticket) = self.ring.as_ref().and_then(|ring| ring.nobodys(LOOKS_AT_REST)) {
             self.checks.complain(Violation::NobodysTicket { at: self.now, ticket });
         }
     }

@@ -41,6 +41,7 @@ pub(super) enum Parcel {
     Heal,
     TellBans,
     Look,
+    Found { member: usize },
 }
 
 /// One run.
@@ -110,7 +111,8 @@ impl Whole {
             whole.start(member);
         }
         whole.introduce();
-        whole.found();
+        whole.found(0);
+        whole.mail.post(Parcel::Look, Time::ZERO, Time::ZERO);
         for fault in Fault::ALL {
             whole.schedule(fault);
         }
@@ -212,6 +214,7 @@ impl Whole {
             }
             Parcel::TellBans => self.tell_bans(1),
             Parcel::Look => self.look_at_ring(),
+            Parcel::Found { member } => self.found(member),
         }
     }
 
