@@ -108,7 +108,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Bwlimit(args) => orders::limit(&args),
         Command::Status(args) => status::run(&args),
         Command::Doctor(args) => doctor::run(&args),
-        Command::Simulate(args) => simulate::run(*args, settings.simulate),
+        Command::Simulate(args) => simulate::run(&args, settings.simulate),
         Command::Completions(args) => paper::completions(&args),
         Command::Man(args) => paper::man(&args),
     }

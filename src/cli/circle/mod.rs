@@ -28,7 +28,7 @@ use super::utc::format_utc;
 
 How members take turns is chosen once:
   token    one at a time, with rare short exceptions, survives almost anything
-  tickets  never more than n, possibly fewer: circle create … --mode tickets --tickets 5")]
+  tickets  experimental: n at once, possibly fewer: circle create … --mode tickets --tickets 5")]
 pub(super) struct Args {
     #[command(subcommand)]
     command: Command,

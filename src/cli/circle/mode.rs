@@ -28,7 +28,7 @@ pub(super) struct ModeArgs {
 enum ModeName {
     /// One at a time, with rare short exceptions; survives almost anything
     Token,
-    /// Never more than so many at once, possibly fewer
+    /// Experimental: so many at once, possibly fewer
     Tickets,
 }
 

@@ -68,17 +68,17 @@ pub(super) struct Args {
 }
 
 /// Resolves the options, runs everything, prints it.
-pub(super) fn run(args: Args, settings: Options) -> anyhow::Result<()> {
+pub(super) fn run(args: &Args, settings: Options) -> anyhow::Result<()> {
     let from_file = match &args.scenario {
         Some(path) => read_toml(path)?,
         None => Options::default(),
     };
     let options = args.options.clone().or(from_file).or(settings);
     if args.whole.whole {
-        return whole::run(&args, &options);
+        return whole::run(args, &options);
     }
     if args.tickets.are_simulated() {
-        return tickets::run(&args, &options);
+        return tickets::run(args, &options);
     }
     if args.whole.swarm {
         return Err(UsageError("swarm: faults are drawn with --whole or with --mode tickets".into()).into());

@@ -107,7 +107,9 @@ pub(super) fn run(args: &Args, options: &Options) -> anyhow::Result<()> {
     let mut broken = 0;
     for (seed, (outcome, trace)) in outcomes {
         if !outcome.violations.is_empty() {
-            trace.iter().for_each(|line| eprintln!("{line}"));
+            for line in &trace {
+                eprintln!("{line}");
+            }
         }
         // Of many that were not served the first says enough.
         outcome.violations.iter().take(1).for_each(|violation| seeds::complain(seed, violation));

@@ -429,3 +429,48 @@ fn two_members_cannot_exclude_each_other() {
     assert_eq!(world.sure(), 2, "until the other one is back");
     assert_eq!(world.violations, [""; 0]);
 }
+
+#[test]
+fn all_but_the_last_one_leave() {
+    let (mut world, ring) = ring_of(6, 2, None);
+    for member in &ring {
+        world.tell(*member, Input::Leave);
+    }
+    world.run_for(60.0);
+    assert_eq!(world.count(|event| *event == Event::Left), 6);
+    assert_eq!(world.violations, [""; 0]);
+}
+
+/// A member that was just granted its seat with this incarnation, and the number of its first question.
+fn granted(incarnation: u64) -> (Tickets, u64) {
+    let config = Config::new(4, 1, Duration::from_secs(4));
+    let now = Time::from_secs(1);
+    let mut machine = Tickets::new(id(1), config, incarnation - 1, Rng::seeded(incarnation), now);
+    machine.handle(Input::Work(true), now);
+    let by = Seat { ticket: 0, member: id(0), incarnation: 1 };
+    let seat = Seat { ticket: 2, member: id(1), incarnation };
+    let message = TicketMessage::Grant { by, seat, followers: vec![by], witnesses: vec![by] };
+    machine.handle(Input::Received { from: id(0), message }, now);
+    let number = asks(&mut machine).first().unwrap().number;
+    (machine, number)
+}
+
+fn asks(machine: &mut Tickets) -> Vec<Ask> {
+    let outputs = std::iter::from_fn(|| machine.poll_output());
+    let ask = |output| match output {
+        Output::Send { message: TicketMessage::Ask(ask), .. } => Some(ask),
+        _ => None,
+    };
+    outputs.filter_map(ask).collect()
+}
+
+#[test]
+fn a_word_for_an_earlier_seat_does_not_count_for_the_next() {
+    for (heard, counts) in [(granted(2).1, true), (granted(1).1, false)] {
+        let (mut machine, _) = granted(2);
+        let message =
+            TicketMessage::Vouch { number: heard, adopted: None, proposed: Some(1), waiters: Vec::new() };
+        machine.handle(Input::Received { from: id(0), message }, Time::from_secs(2));
+        assert_eq!(asks(&mut machine).iter().any(|ask| ask.adopted.is_some()), counts);
+    }
+}

@@ -104,6 +104,7 @@ impl Claims {
 mod tests {
     use super::*;
 
+    #[expect(clippy::unnecessary_wraps, reason = "as it is put and told")]
     fn claim(ticket: Ticket, next: Ticket) -> Option<Claim> {
         Some(Claim { ticket, next })
     }

@@ -69,7 +69,7 @@ impl Ring {
         let drift_ppm = scenario.config.drift_ppm;
         let faults = scenario.faults.clone().unwrap_or_else(|| Faults::swarm(drift_ppm, &mut rng));
         let peace_at = Time::ZERO + scenario.duration;
-        let mut ring = Self {
+        let mut world = Self {
             places: std::iter::repeat_with(Place::new).take(scenario.members).collect(),
             network: Network::new(faults, rng.child()),
             mail: Mail::default(),
@@ -88,17 +88,17 @@ impl Ring {
             scenario: scenario.clone(),
         };
         for member in 0..u32::try_from(scenario.members).unwrap_or(u32::MAX) {
-            ring.timers.add_member();
-            ring.start(member);
+            world.timers.add_member();
+            world.start(member);
             if member == 0 {
-                ring.feed(0, Input::Found);
+                world.feed(0, Input::Found);
             }
         }
         for fault in Fault::ALL {
-            ring.schedule(fault);
+            world.schedule(fault);
         }
-        ring.mail.post(Parcel::Heal, peace_at, Time::ZERO);
-        ring
+        world.mail.post(Parcel::Heal, peace_at, Time::ZERO);
+        world
     }
 
     /// Remembers the last `limit` things that happen from now on.
