@@ -153,9 +153,7 @@ impl Scene {
 
     #[track_caller]
     fn everybody_has_everything(&self) {
-        self.wait_until("everybody has everything", |scene| {
-            scene.labs.iter().all(|lab| scene.is_whole(lab))
-        });
+        self.wait_until("everybody has everything", |scene| scene.labs.iter().all(|lab| scene.is_whole(lab)));
         for lab in &self.labs {
             for (name, content) in &self.files {
                 let path = self.replica(lab).join(name);
@@ -202,9 +200,9 @@ fn for_a_long_time() {
     while begun.elapsed() < span {
         publish_for(&mut scene, Duration::from_secs(15));
         let killed = scene.kill_some();
-        until_used.push(scene.wait_until("all tickets are in use", |scene| {
-            scene.door.inside() == TICKETS as usize
-        }));
+        until_used.push(
+            scene.wait_until("all tickets are in use", |scene| scene.door.inside() == TICKETS as usize),
+        );
         publish_for(&mut scene, Duration::from_secs(15));
         for n in killed {
             scene.run(n);
