@@ -6,14 +6,19 @@
 #[path = "common/lab.rs"]
 mod lab;
 
-use lab::{Lab, circle};
+use lab::{Lab, QUICK, circle};
 
-const TWO_TICKETS: &[&str] =
-    &["--slot", "400ms", "--skip", "20ms", "--capacity", "4", "--mode", "tickets", "--tickets", "2"];
+fn with_tickets(tickets: &str) -> Vec<&str> {
+    [QUICK, &["--mode", "tickets", "--tickets", tickets]].concat()
+}
 
 /// How often this lab has begun a ring, in all of its runs.
 fn begun(lab: &Lab) -> usize {
     lab.log_text().matches("begins the ring").count()
+}
+
+fn all_begun(labs: &[Lab]) -> Vec<usize> {
+    labs.iter().map(begun).collect()
 }
 
 #[track_caller]
@@ -29,23 +34,27 @@ fn stop(lab: &mut Lab) {
 }
 
 #[test]
-fn three_members_share_two_tickets_and_the_ring_is_begun_once() {
+fn three_members_share_two_tickets() {
     let folder = tempfile::tempdir().unwrap();
-    let mut labs = circle(folder.path(), 3, TWO_TICKETS);
-    for lab in &labs {
-        is_served_again(lab);
+    let labs = circle(folder.path(), 3, &with_tickets("2"));
+    for _ in 0..2 {
+        labs.iter().for_each(is_served_again);
     }
+    assert_eq!(all_begun(&labs), [1, 0, 0]);
+}
+
+/// With as many tickets as members nobody makes room, so the one that crashes is never alone in the ring.
+#[test]
+fn who_began_the_ring_and_crashed_joins_it_like_everybody_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut labs = circle(folder.path(), 3, &with_tickets("3"));
+    labs.iter().for_each(is_served_again);
     labs[0].kill();
     labs[0].run();
-    for lab in &labs {
-        is_served_again(lab);
-    }
-    assert_eq!(
-        labs.iter().map(begun).collect::<Vec<_>>(),
-        [1, 0, 0],
-        "who was first joins like everybody else"
-    );
+    labs.iter().for_each(is_served_again);
+    assert_eq!(all_begun(&labs), [1, 0, 0]);
     stop(&mut labs[1]);
+    assert!(labs[1].log_text().contains("gave the ticket back"), "{}", labs[1].log_text());
     for lab in [&labs[0], &labs[2]] {
         is_served_again(lab);
     }
@@ -54,7 +63,7 @@ fn three_members_share_two_tickets_and_the_ring_is_begun_once() {
 #[test]
 fn who_leaves_the_ring_last_begins_it_again_and_who_crashes_in_it_alone_needs_a_new_one() {
     let folder = tempfile::tempdir().unwrap();
-    let mut labs = circle(folder.path(), 2, TWO_TICKETS);
+    let mut labs = circle(folder.path(), 2, &with_tickets("2"));
     labs.iter().for_each(is_served_again);
     stop(&mut labs[0]);
     is_served_again(&labs[1]);
@@ -64,14 +73,14 @@ fn who_leaves_the_ring_last_begins_it_again_and_who_crashes_in_it_alone_needs_a_
         lab.run();
     }
     labs.iter().for_each(is_served_again);
-    assert_eq!(labs.iter().map(begun).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(all_begun(&labs), [1, 1]);
 
     labs.iter_mut().for_each(Lab::kill);
     for lab in &mut labs {
         lab.run();
     }
-    assert_eq!(labs.iter().map(begun).collect::<Vec<_>>(), [1, 1], "nobody knows who has the tickets");
+    assert_eq!(all_begun(&labs), [1, 1], "nobody knows who has the tickets");
     labs[0].succeeds(&["circle", "amend", "--new-ring"]);
     labs.iter().for_each(is_served_again);
-    assert_eq!(labs.iter().map(begun).collect::<Vec<_>>(), [2, 1]);
+    assert_eq!(all_begun(&labs), [2, 1]);
 }

@@ -363,6 +363,7 @@ impl Member {
         let left = async {
             loop {
                 match events.recv().await {
+                    Ok((_, Event::Tickets(event))) => ring::log(&event),
                     Ok((_, Event::RingClosed { epoch })) => self.keep_ring(epoch),
                     Ok((_, Event::Left)) | Err(RecvError::Closed) => return,
                     Ok(_) | Err(RecvError::Lagged(_)) => {}
