@@ -280,8 +280,8 @@ fn check_constants(charter: &Charter) -> Result<(), Refusal> {
 }
 
 fn ring_complaint(ring: &Ring) -> Option<&'static str> {
-    if !(1..=TICKETS_LIMIT).contains(&ring.tickets) {
-        Some("the tickets must be between 1 and 1000")
+    if !(2..=TICKETS_LIMIT).contains(&ring.tickets) {
+        Some("the tickets must be between 2 and 1000: for one at a time there is the token")
     } else if !(1..=FAULTS_LIMIT).contains(&ring.faults) {
         Some("the faults must be between 1 and 4")
     } else if ring.epoch == 0 {
@@ -530,11 +530,11 @@ mod tests {
     #[test]
     fn a_ring_that_makes_no_sense_is_refused() {
         let begun = |ring| Roll::new(Suite::Ed25519, authority().public(), with(1, ring), None).map(|_| ());
-        for (tickets, faults) in [(1, 1), (1000, 4)] {
+        for (tickets, faults) in [(2, 1), (1000, 4)] {
             assert_eq!(begun(Ring { tickets, faults, ..ring() }), Ok(()));
         }
         for nonsense in [
-            Ring { tickets: 0, ..ring() },
+            Ring { tickets: 1, ..ring() },
             Ring { tickets: 1001, ..ring() },
             Ring { faults: 0, ..ring() },
             Ring { faults: 5, ..ring() },

@@ -36,7 +36,7 @@ enum ModeName {
 #[derive(Clone, Debug, clap::Args)]
 struct Numbers {
     /// n: how many members may pull at once (tickets)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000), env = "STROLL_TICKETS")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=1000), env = "STROLL_TICKETS")]
     tickets: Option<Ticket>,
 
     /// k: how many neighbours in the ring may crash at once (tickets) [new circle: 2]
