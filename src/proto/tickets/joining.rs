@@ -127,9 +127,7 @@ impl Tickets {
             return self.deny_seat(from, seat);
         }
         self.incarnation = seat.incarnation;
-        let number = self.first_number();
-        let place = Place::with_witnesses(seat, followers, witnesses, number, now);
-        self.state = State::In(Box::new(place));
+        self.state = State::In(Box::new(Place::with_witnesses(seat, followers, witnesses, now)));
         self.ask_witnesses(now);
     }
 

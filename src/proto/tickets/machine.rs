@@ -224,16 +224,9 @@ impl Tickets {
         if matches!(self.state, State::Out(_)) && !self.is_leaving() {
             self.incarnation += 1;
             let seat = Seat { ticket: 0, member: self.me, incarnation: self.incarnation };
-            let number = self.first_number();
-            self.state = State::In(Box::new(Place::first(seat, number, now)));
+            self.state = State::In(Box::new(Place::first(seat, now)));
             self.tell(Event::Took { seat });
         }
-    }
-
-    /// Where the questions of a new seat begin to count: anywhere, so that nobody's answer to an earlier one is taken for an
-    /// answer to them.
-    pub(super) fn first_number(&mut self) -> u64 {
-        self.rng.next_u64() / 2
     }
 
     fn reset(&mut self, now: Time) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use crate::base::{Ask, MemberId, Seat, Ticket, Time, Waiter, Witnesses};
+use crate::base::{Ask, MemberId, Rng, Seat, Ticket, Time, Waiter, Witnesses};
 
 use super::exclusion::{Exclusion, Lock};
 use super::followers::{Follower, Followers, is_meant};
@@ -59,22 +59,15 @@ pub(super) struct Place {
 
 impl Place {
     /// The first place of a ring: alone, with nobody to ask.
-    pub(super) fn first(seat: Seat, number: u64, now: Time) -> Self {
-        let mut place = Self::with_witnesses(seat, &[seat], Vec::new(), number, now);
+    pub(super) fn first(seat: Seat, now: Time) -> Self {
+        let mut place = Self::with_witnesses(seat, &[seat], Vec::new(), now);
         place.be_alone();
         place.is_settled = true;
         place
     }
 
     /// A place as it was granted: with these to come after it, nearest first, and these to vouch for it.
-    /// Its questions are numbered from `number` on, far from those of all seats before: an old answer fits none of them.
-    pub(super) fn with_witnesses(
-        seat: Seat,
-        followers: &[Seat],
-        witnesses: Vec<Seat>,
-        number: u64,
-        now: Time,
-    ) -> Self {
+    pub(super) fn with_witnesses(seat: Seat, followers: &[Seat], witnesses: Vec<Seat>, now: Time) -> Self {
         let witnesses = Witnesses { version: 1, seats: witnesses };
         Self {
             seat,
@@ -86,7 +79,7 @@ impl Place {
             words: BTreeMap::new(),
             denials: BTreeMap::new(),
             asked: VecDeque::new(),
-            number,
+            number: first_number(seat),
             ask_at: now,
             followers: Followers::in_order(followers, now),
             gone: BTreeMap::new(),
@@ -318,6 +311,11 @@ impl Place {
         let theirs = self.locks.iter().filter(|lock| lock.is_in_force(now)).map(|lock| (lock.from, lock.to));
         theirs.chain(ours).any(|(from, to)| is_between(config.tickets, ticket, from.ticket, to.ticket))
     }
+}
+
+/// Where the questions of a seat begin to count: anywhere, so that no answer to one of an earlier seat fits them.
+fn first_number(seat: Seat) -> u64 {
+    Rng::seeded(seat.incarnation).next_u64() / 2
 }
 
 /// How many of so many witnesses must vouch.
