@@ -218,7 +218,6 @@ fn as_many_pull_as_there_are_tickets_and_everybody_has_a_turn() {
         world.run_for(200.0);
         assert_eq!(world.served.len(), members, "{members} members, {tickets} tickets: {:?}", world.served);
         assert_eq!(world.violations, [""; 0]);
-        println!("{members} {tickets} {faults}: {:?}", world.served);
     }
 }
 
