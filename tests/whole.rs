@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stroll::sim::whole::{Faults, Outcome, RingSize, Scenario, Violation, Whole};
+use stroll::sim::whole::{Faults, Outcome, Scenario, Violation, Whole};
 use stroll::trust::Suite;
 use stroll::wire::records::RuleSet;
 
@@ -87,33 +87,4 @@ fn a_seed_repeats_its_run() {
     let outcome = |seed| format!("{:?}", Whole::new(&scenario, seed).run());
     assert_eq!(outcome(7), outcome(7));
     assert_ne!(outcome(7), outcome(8));
-}
-
-// --- tickets ----------------------------------------------------------------------------------------------------
-
-fn with_tickets(members: usize, tickets: u16) -> Scenario {
-    let ring = RingSize { tickets, faults: 2 };
-    Scenario { members, suite: Suite::Simulated, ..Scenario::of_ring(ring) }
-}
-
-#[test]
-fn whatever_a_seed_lets_go_wrong_no_ticket_is_in_two_hands() {
-    let scenario = Scenario { faults: None, ..with_tickets(12, 6) };
-    let mut outcome = Outcome::default();
-    for seed in 0..15 {
-        // Not everybody is served in time after every storm: only what must never happen is looked for.
-        let mut run = Whole::new(&scenario, seed).run();
-        run.violations.retain(Violation::is_duplicate);
-        assert_eq!(run.violations, [], "seed {seed}");
-        outcome.add(run);
-    }
-    assert!(outcome.slots > 3_000 && outcome.ring.rounds > 10_000, "{outcome:?}");
-    assert!(outcome.ring.excluded > 20 && outcome.banned > 10, "faults that do nothing: {outcome:?}");
-}
-
-#[test]
-fn on_a_good_network_tickets_go_round_and_everybody_is_served() {
-    let outcome = run(&with_tickets(12, 6), 0..2);
-    assert_eq!(outcome.ring.refounded, 0, "{outcome:?}");
-    assert!(outcome.ring.given_back > 200 && outcome.slots > 600, "{outcome:?}");
 }
