@@ -22,11 +22,11 @@ use stroll::trust::{self, Authority, GateKey, PrivateKey, Roll, Suite};
 use stroll::wire::Kind;
 use stroll::wire::records::{Charter, Entry, Mode, RuleSet};
 
-const PASSES: usize = 500;
+const PASSES: usize = 300;
 /// The first are not counted.
 const WARM_UP: usize = 20;
-/// Between two samples of anything: a handoff comes after a rest too, when caches and cores have cooled down.
-const REST: Duration = Duration::from_millis(20);
+/// Between two samples of anything, about as long as between two handoffs: caches and cores have cooled down as much.
+const REST: Duration = Duration::from_millis(100);
 /// As long as a Move, which is padded; Ack and Commit are shorter.
 const PING_LEN: usize = 1_100;
 
@@ -279,7 +279,7 @@ fn identity(member: u8) -> Identity {
         source: "http://127.0.0.1/".to_owned(),
         slot: Duration::from_secs(1),
         // A member answers a few questions a second to each source, and no more.
-        skip: Duration::from_millis(100),
+        skip: Duration::from_millis(400),
         capacity: 2,
         bandwidth: 0,
         rules: RuleSet::Guarded,

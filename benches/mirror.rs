@@ -41,7 +41,7 @@ fn main() {
     let port = ftp.port;
     let sources = [
         ("nginx", web.http("tree/").to_string(), format!("open {}", web.http(""))),
-        ("nginx as JSON", web.http("json/tree/").to_string(), String::new()),
+        ("nginx as JSON", web.http("all-json/tree/").to_string(), String::new()),
         (
             "vsftpd",
             format!("ftp://anonymous:right@127.0.0.1:{port}/tree/"),

@@ -63,6 +63,8 @@
 //! # Ok::<(), stroll::proto::agent::Invalid>(())
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod base;
 pub mod driver;
 pub mod fetch;

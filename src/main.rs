@@ -1,5 +1,7 @@
 //! `stroll`: parse, run, print the error once, exit code.
 
+#![forbid(unsafe_code)]
+
 mod cli;
 
 use std::process::ExitCode;

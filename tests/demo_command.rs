@@ -169,10 +169,29 @@ fn a_killed_holder_costs_nothing_but_its_time() {
 }
 
 #[test]
+fn with_tickets_so_many_pull_at_once_and_never_more() {
+    let mut command =
+        demo(&["--mode", "tickets", "--for", "8s", "--members", "4", "--progress", "none", "--json"]);
+    let report = report(&command.arg("--no-comparison").output().unwrap());
+    assert_eq!((&report["mode"], &report["tickets"]), (&"tickets".into(), &3.into()), "{report}");
+    let circle = &report["circle"];
+    assert_eq!(circle["shares"].as_array().unwrap().len(), 5, "{report}");
+    assert!((1..=3).contains(&circle["most_at_once"].as_u64().unwrap()), "{report}");
+    for lab in circle["labs"].as_array().unwrap() {
+        assert_eq!(lab["same"], 30, "{report}");
+    }
+}
+
+#[test]
 fn nonsense_is_refused_before_anything_begins() {
-    for args in
-        [&["--members", "1"][..], &["--for", "1s"], &["--rules", "none"], &["--page", "1:2", "--no-page"]]
-    {
+    for args in [
+        &["--members", "1"][..],
+        &["--for", "1s"],
+        &["--rules", "none"],
+        &["--page", "1:2", "--no-page"],
+        &["--tickets", "3"],
+        &["--mode", "tickets", "--tickets", "1"],
+    ] {
         let output = demo(args).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}");
     }

@@ -40,9 +40,11 @@ const STUBBORN: &str = r#"
 // --- alone ------------------------------------------------------------------------------------------------------
 
 fn alone(folder: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_stroll"));
+    // Whoever runs the tests with `nohup` would have the command ignore hangups, too.
+    let mut command = Command::new("/usr/bin/env");
+    command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_stroll"), "exec"]);
     command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("HOME", folder);
-    command.arg("exec").args(args);
+    command.args(args);
     command
 }
 
@@ -63,6 +65,96 @@ fn alone_the_exit_code_is_passed_on() {
     assert_eq!(code(&missing), 127);
     let not_executable = alone(folder.path(), &["--", "/etc/passwd"]).output().unwrap();
     assert_eq!(code(&not_executable), 126);
+}
+
+/// A command that writes `begun` when it runs and does not listen; it ends with the folder.
+fn deaf(folder: &Path) -> String {
+    format!(
+        "trap '' TERM INT HUP; echo x > {0}/begun; while [ -d {0} ]; do sleep 0.05; done",
+        folder.display()
+    )
+}
+
+#[track_caller]
+fn ends(child: &mut Child, within: Duration) -> Option<i32> {
+    let begun = Instant::now();
+    while begun.elapsed() < within {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    let _ = child.kill();
+    panic!("it does not end");
+}
+
+#[test]
+fn who_is_asked_twice_by_whatever_signal_goes_at_once() {
+    for (signal, expected) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = alone(folder.path(), &["--", "sh", "-c", &deaf(folder.path())]).spawn().unwrap();
+        let begun = Instant::now();
+        while !folder.path().join("begun").exists() {
+            assert!(begun.elapsed() < PATIENCE, "it never began");
+            thread::sleep(Duration::from_millis(20));
+        }
+        let pid = Pid::from_child(&child);
+        kill_process(pid, signal).unwrap();
+        // It gives the command its time to end.
+        thread::sleep(Duration::from_millis(500));
+        assert!(child.try_wait().unwrap().is_none(), "{signal:?}");
+        kill_process(pid, signal).unwrap();
+        assert_eq!(ends(&mut child, Duration::from_secs(3)), Some(expected), "{signal:?}");
+    }
+}
+
+/// `nohup` says so by ignoring the signal, which to listen for it would undo.
+#[test]
+fn who_is_to_outlive_a_hangup_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let note = folder.path().join("begun");
+    let script = format!("echo x > {}; sleep 2", note.display());
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        "trap '' HUP; exec \"$0\" exec -- sh -c \"$1\"",
+        env!("CARGO_BIN_EXE_stroll"),
+        &script,
+    ]);
+    let mut child = command.env("HOME", folder.path()).spawn().unwrap();
+    let begun = Instant::now();
+    while !note.exists() {
+        assert!(begun.elapsed() < PATIENCE, "it never began");
+        thread::sleep(Duration::from_millis(20));
+    }
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    assert_eq!(ends(&mut child, PATIENCE), Some(0));
+}
+
+#[test]
+fn log_lines_go_to_the_file_that_is_named_and_are_nobody_elses() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("stroll.log");
+    let flags = ["-v", "--log-file", log.to_str().unwrap()];
+    for (format, count) in [("text", 1), ("json", 2)] {
+        let args = [&flags[..], &["--log-format", format, "--", "true"]].concat();
+        let output = alone(folder.path(), &args).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() && !said.contains("INFO"), "{said}");
+        let text = fs::read_to_string(&log).unwrap();
+        assert_eq!(text.matches("the command ended").count(), count, "it is appended to: {text}");
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+        if format == "json" {
+            let line: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+            assert_eq!(line["level"], "INFO", "{line}");
+        }
+    }
+    assert_eq!(fs::metadata(&log).unwrap().permissions().mode() & 0o777, 0o600);
+    let nowhere = alone(folder.path(), &["--log-file", "/nonexistent/log", "--", "true"]).output().unwrap();
+    assert_eq!(code(&nowhere), 2);
+    assert!(String::from_utf8(nowhere.stderr).unwrap().contains("log-file: /nonexistent/log"));
 }
 
 #[test]

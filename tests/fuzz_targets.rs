@@ -71,8 +71,8 @@ fn datagrams() -> Vec<Vec<u8>> {
 
 fn grant() -> TicketMessage {
     let seat = |ticket| Seat { ticket, member: ME, incarnation: 1 };
-    let (followers, witnesses) = (vec![seat(2), seat(3)], vec![seat(4)]);
-    TicketMessage::Grant { by: seat(0), seat: seat(1), followers, witnesses }
+    let witnesses = vec![seat(3), seat(4)];
+    TicketMessage::Grant { by: seat(0), seat: seat(1), next: seat(2), witnesses, deed: None }
 }
 
 fn invitations() -> Vec<Vec<u8>> {

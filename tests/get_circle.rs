@@ -299,3 +299,56 @@ fn a_holder_that_was_frozen_past_its_slot_reads_nothing_more() {
     get.signal(Signal::TERM);
     get.end();
 }
+
+// --- with tickets -----------------------------------------------------------------------------------------------
+
+/// Two labs with two tickets and slots of this length; the second one holds its ticket and pulls nothing.
+fn with_tickets(folder: &Path, source: &Counting, slot: &str) -> Vec<Lab> {
+    let constants =
+        ["--slot", slot, "--capacity", "4", "--mode", "tickets", "--tickets", "2", "--faults", "1"];
+    let mut labs = labs(folder, 2, source, &constants);
+    labs[1].run();
+    labs[1].wait_until("has a ticket", |lab| lab.slots_in_log() >= 1);
+    labs
+}
+
+/// A member that stands still cannot order the pull to end, and loses its ticket to others after some seconds. The command
+/// that had borrowed the slot went on to its end.
+#[test]
+fn a_get_whose_member_is_frozen_stops_before_others_can_have_the_ticket() {
+    let (folder, bytes) = (tempfile::tempdir().unwrap(), noise(39, 200_000_000));
+    let source = Counting::start(bytes, BYTES_PER_SEC, 0);
+    let labs = with_tickets(folder.path(), &source, "2m");
+    let mut get = start(&labs[0], &[&source.url("f")]);
+    get.wait_for("opened");
+    wait_until("more than one lease's worth has come", || source.bytes() > 6_000_000);
+    labs[0].signal("STOP");
+    thread::sleep(Duration::from_secs(4));
+    let before = source.bytes();
+    thread::sleep(Duration::from_secs(3));
+    let since = source.bytes() - before;
+    labs[0].signal("CONT");
+    assert!(since <= 320 << 10, "{since} bytes were sent after the lease had ended");
+    get.signal(Signal::TERM);
+    get.end();
+}
+
+/// Its connection counts at the source, so nobody else may have its ticket.
+#[test]
+fn a_frozen_get_keeps_its_ticket_and_goes_on_when_it_wakes() {
+    let (folder, bytes) = (tempfile::tempdir().unwrap(), noise(40, 12_000_000));
+    let source = Counting::start(bytes.clone(), BYTES_PER_SEC, 0);
+    let labs = with_tickets(folder.path(), &source, "2s");
+    let mut get = start(&labs[0], &[&source.url("f")]);
+    get.wait_for("opened");
+    wait_until("something has come", || source.bytes() > 500_000);
+    get.signal(Signal::STOP);
+    labs[0].wait_until("keeps the ticket", |lab| lab.log_text().contains("the ticket is kept"));
+    let slots = labs[0].slots_in_log();
+    thread::sleep(Duration::from_secs(5));
+    assert_eq!(labs[0].slots_in_log(), slots);
+    get.signal(Signal::CONT);
+    let (code, said) = get.end();
+    assert_eq!(code, Some(0), "{said}");
+    has(&labs[0], "f", &bytes);
+}

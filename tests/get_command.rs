@@ -150,6 +150,33 @@ fn output_is_a_file_a_folder_or_standard_output() {
     assert_eq!(both.stdout, [bytes.as_slice(), b"and more"].concat(), "one after the other");
 }
 
+/// Each file was written by a thread of its own, so the second could overtake what a slow reader had not yet taken of the
+/// first.
+#[test]
+fn files_for_a_slow_reader_come_one_after_the_other() {
+    let (web, desk, bytes) = (Web::start(Kind::Nginx), Desk::new(), noise(44, 900_000));
+    web.put("f", &bytes, 100);
+    web.put("g", b"and more", 100);
+    let mut child = desk
+        .command(&[&url(&web, "f"), &url(&web, "g"), "-o", "-"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let (mut came, mut some) = (Vec::new(), [0; 10_000]);
+    loop {
+        std::thread::sleep(Duration::from_millis(20));
+        let count = std::io::Read::read(&mut stdout, &mut some).unwrap();
+        if count == 0 {
+            break;
+        }
+        came.extend_from_slice(&some[..count]);
+    }
+    assert!(child.wait().unwrap().success());
+    assert!(came == [bytes.as_slice(), b"and more"].concat(), "one after the other");
+}
+
 #[test]
 fn who_has_read_enough_of_standard_output_is_no_error() {
     let (web, desk) = (Web::start(Kind::Nginx), Desk::new());

@@ -29,6 +29,15 @@ fn three_commands_make_a_circle_of_two_and_both_are_served() {
     assert!(text.contains("lab-0") || text.contains("other member"), "{text}");
     let health = labs[1].succeeds(&["doctor"]);
     assert!(health.contains("answers, round trip"), "{health}");
+    let (third, line) = (Lab::new(folder.path(), "lab-2"), labs[0].succeeds(&["circle", "invite", "lab-2"]));
+    let joined =
+        third.output(&["join", line.split_whitespace().nth(2).unwrap(), "--listen", &third.listen()]);
+    let told = String::from_utf8_lossy(&joined.stderr);
+    assert!(
+        told.contains("✓ authority matches   ✓ key made here, never sent   ✓ certificate until"),
+        "{told}"
+    );
+    assert!(told.contains("✓ 2 of 2 members reached   ✓ clock offset 0.0"), "{told}");
 }
 
 #[test]
@@ -114,6 +123,58 @@ fn a_member_comes_back_after_a_kill_and_is_served_again() {
     labs[2].wait_until("was served again", |lab| lab.counter("slots") >= 2);
 }
 
+/// Stops the process in the middle of a slot, by what it has logged when it stands still.
+fn freeze_in_a_slot(lab: &Lab) {
+    loop {
+        lab.wait_until("pulls", |lab| lab.glance().is_some_and(|status| status["state"] == "run"));
+        lab.signal("STOP");
+        // All of its threads stand still by then.
+        std::thread::sleep(Duration::from_millis(100));
+        if slot_events(&lab.log_text()).last() == Some(&"began") {
+            return;
+        }
+        lab.signal("CONT");
+    }
+}
+
+/// What a log tells of slots: whether each began or ended.
+fn slot_events(log: &str) -> Vec<&'static str> {
+    let event =
+        |line: &str| ["began", "ended"].into_iter().find(|what| line.contains(&format!("slot {what}")));
+    log.lines().filter_map(event).collect()
+}
+
+/// Its directory was saved once a minute: killed before, it took itself for the only member and brought a second token.
+#[test]
+fn a_founder_that_is_killed_within_its_first_minute_brings_no_second_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut labs = circle(folder.path(), 2, QUICK);
+    let saved = labs[0].home.join("virgo/directory");
+    let learnt = |lab: &Lab| lab.log_text().contains("learnt of a member");
+    labs[0].wait_until("learnt of the other", learnt);
+    let started = Instant::now();
+    while fs::metadata(&saved).map_or(0, |file| file.len()) == 0 {
+        assert!(started.elapsed() < Duration::from_secs(20), "the other is not saved");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let own = labs[0].status().unwrap()["member"].as_str().unwrap().to_owned();
+    let token_of = |lab: &Lab| lab.glance()?["token"].as_str().map(str::to_owned);
+    let first = loop {
+        if let Some(token) = labs.iter().find_map(token_of) {
+            break token;
+        }
+    };
+    labs[0].kill();
+    let served = labs[0].slots_in_log();
+    labs[0].run();
+    while labs[0].slots_in_log() == served {
+        // A token is named by the time of its birth and by who made it.
+        let token = token_of(&labs[0]).filter(|token| token.contains(&format!("-{own}-")));
+        assert!(token.is_none_or(|token| token == first), "it made a second one");
+        assert!(started.elapsed() < Duration::from_secs(60), "it is not served");
+    }
+}
+
 #[test]
 fn a_frozen_holder_stops_when_it_wakes_and_the_others_go_on() {
     let folder = tempfile::tempdir().unwrap();
@@ -121,13 +182,16 @@ fn a_frozen_holder_stops_when_it_wakes_and_the_others_go_on() {
     for lab in &labs {
         lab.wait_until("was served", |lab| lab.counter("slots") >= 1);
     }
-    labs[1].wait_until("pulls", |lab| lab.status().is_some_and(|status| status["state"] == "run"));
-    labs[1].signal("STOP");
+    freeze_in_a_slot(&labs[1]);
+    let frozen_after = labs[1].log_text().len();
     let others = || labs[0].slots_in_log() + labs[2].slots_in_log();
     let before = others();
     labs[0].wait_until("goes on", |_| others() >= before + 4);
     labs[1].signal("CONT");
-    labs[1].wait_until("is served again", |lab| lab.slots_in_log() >= 2);
+    let since = |lab: &Lab| lab.log_text().split_off(frozen_after);
+    labs[1].wait_until("is served again", |lab| since(lab).contains("slot began"));
+    let woken = since(&labs[1]);
+    assert!(slot_events(&woken).starts_with(&["ended", "began"]), "it pulled on: {woken}");
     let alive: usize = labs.iter().filter(|lab| lab.status().is_some_and(|s| s["state"] == "run")).count();
     assert!(alive <= 1 || labs.iter().map(|lab| lab.counter("removed")).sum::<u64>() > 0, "{alive} pull");
 }

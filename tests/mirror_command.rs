@@ -379,8 +379,15 @@ fn what_is_not_ours_is_never_removed_and_what_is_removed_can_be_kept() {
     std::os::unix::fs::symlink(&outside, replica.join("link")).unwrap();
     fs::remove_file(source.root.join("sub/b.dat")).unwrap();
     let delete = ["--delete", "--max-delete", "50%", "--exclude", "*.txt"];
-    let (_, said) = source.ends(&desk, 1, &[&delete[..], &["--backup-dir", "replica/old"]].concat());
-    assert!(said.contains("inside the mirrored folder"), "{said}");
+    // Before anything is pulled.
+    put(&source.root, "new", b"new", CHANGED_S);
+    let url = source.url.clone();
+    let within = ["mirror", &url, "replica", "--backup-dir", "replica/old"];
+    let output = desk.stroll(&[&within[..], &delete[..]].concat()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("backup-dir: replica/old is inside the mirror"), "{said}");
+    assert!(!replica.join("new").exists());
     let report = source.mirrors(&desk, &[&delete[..], &["--backup-dir", "old"]].concat());
     assert_eq!(report["deleted"], serde_json::json!(["sub/b.dat"]), "{report}");
     assert_eq!(desk.read("old/sub/b.dat"), bytes_of("sub/b.dat"));
@@ -601,7 +608,7 @@ fn what_is_gone_on_both_sides_is_forgotten_after_a_complete_run() {
     fs::remove_dir(web.path("tree/gone")).unwrap();
     fs::remove_dir_all(desk.path("replica/gone")).unwrap();
     // Not complete: one file cannot be had.
-    std::os::unix::fs::symlink("/nonexistent", web.path("tree/broken")).unwrap();
+    std::os::unix::fs::symlink("nowhere", web.path("tree/broken")).unwrap();
     assert_ne!(source.run(&desk, &["--retries", "0"]).0, Some(0));
     assert_eq!(remembered().len(), 3, "who knows what else is there");
     fs::remove_file(web.path("tree/broken")).unwrap();

@@ -72,6 +72,53 @@ async fn names_that_lead_out_are_refused_and_the_rest_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_name_is_one_name() {
+    let page = "<html><body><a href='CON'>x</a> <a href='good'>x</a></body></html>";
+    let (desk, liar) = (Arc::new(Desk::new()), liar(page).await);
+    let output = mirror(&desk, &liar.address("pub/").to_string(), &[]).await;
+    let said = harmless(&output);
+    assert!(said.contains("1 name was refused") && said.contains(", 1 name refused"), "{said}");
+}
+
+/// Files are wanted ahead; those of unknown size all seemed to fit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_index_without_sizes_is_no_way_around_a_quota() {
+    let page = "<html><body><a href='a'>a</a> <a href='b'>b</a> <a href='c'>c</a> <a href='d'>d</a> \
+                <a href='e'>e</a></body></html>";
+    let (desk, liar) = (Arc::new(Desk::new()), liar(page).await);
+    let url = liar.address("pub/").to_string();
+    for (run, count) in [(1, 2), (2, 4)] {
+        let output = mirror(&desk, &url, &["--max-transfer", "8"]).await;
+        assert_eq!(output.status.code(), Some(8), "{}", harmless(&output));
+        assert_eq!(desk.files().len(), count, "run {run}: {:?}", desk.files());
+    }
+    let output = mirror(&desk, &url, &["--max-transfer", "8"]).await;
+    assert_eq!((output.status.code(), desk.files().len()), (Some(0), 5), "{}", harmless(&output));
+}
+
+/// A page of links tells no times; the answers do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_for_files_learns_their_time_from_the_answers_where_the_index_has_none() {
+    let page = "<html><body><a href='a'>a</a></body></html>";
+    let (desk, liar) = (Arc::new(Desk::new()), liar(page).await);
+    let url = liar.address("pub/").to_string();
+    let mut command = desk.stroll(&["subscribe", &url, "replica", "--since", "all", "--settle", "0s"]);
+    let once = "echo \"$STROLL_MODIFIED\" > told.new; mv told.new told";
+    command.args(["--poll", "1s", "--exec", once, "--max-duration", "20s"]);
+    let (told, mut child) = (desk.path("told"), command.spawn().unwrap());
+    let told = tokio::task::spawn_blocking(move || {
+        let begun = std::time::Instant::now();
+        while !told.exists() && begun.elapsed().as_secs() < 60 {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        fs::read_to_string(told).unwrap_or_default()
+    });
+    assert_eq!(told.await.unwrap(), "784111777\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tree_without_an_end_has_one() {
     let (desk, liar) = (Arc::new(Desk::new()), liar("<html><body><a href='d/'>d/</a></body></html>").await);
     let output = mirror(&desk, &liar.address("").to_string(), &[]).await;
@@ -169,4 +216,23 @@ fn pure_ftpd_says_that_its_listing_is_cut_and_nothing_is_removed() {
     assert_eq!(output.status.code(), Some(6), "{said}");
     assert!(said.contains("listing is not complete") && said.contains("nothing is removed"), "{said}");
     assert!(desk.path("replica/mine").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_that_does_not_say_how_old_its_files_are_is_told_of_once() {
+    let liar = Liar::start(|_, head| {
+        let is_folder = head.lines().next().is_some_and(|line| line.contains("/ HTTP"));
+        let page = b"<html><body><a href='one'>x</a> <a href='two'>x</a> <a href='three'>x</a></body></html>";
+        let (body, kind): (&[u8], _) = if is_folder { (page, "text/html") } else { (b"file", "x/y") };
+        let fields = [format!("Content-Type: {kind}"), format!("Content-Length: {}", body.len())];
+        let body = if head.starts_with("HEAD") { b"" } else { body };
+        vec![answer("200 OK", &[&fields[0], &fields[1]], body)]
+    })
+    .await;
+    let desk = Arc::new(Desk::new());
+    let output = mirror(&desk, &liar.address("pub/").to_string(), &["--max-age", "10d"]).await;
+    let said = harmless(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(desk.files(), ["replica/one", "replica/three", "replica/two"]);
+    assert_eq!(said.matches("does not say how old its files are").count(), 1, "{said}");
 }

@@ -64,6 +64,28 @@ fn ip(args: &[&str]) {
     assert!(output.status.success(), "ip {args:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// It was looked at once, when the member started.
+#[test]
+#[ignore = "needs root and iproute2: tests/all runs it"]
+fn a_member_whose_address_changes_while_it_runs_is_found_at_the_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let wire = Wire::new("move");
+    let mut mover = wire.lab(folder.path(), 1);
+    mover.local = "0.0.0.0:7433".parse().unwrap();
+    let labs = circle_of(vec![wire.lab(folder.path(), 0), mover], QUICK);
+    let known = |lab: &Lab| lab.status().map(|status| status["members"][0]["address"].clone());
+    labs[0].wait_until("knows the other", |lab| known(lab) == Some("192.0.2.2:7433".into()));
+    ip(&["-n", &wire.ends[1], "address", "del", "192.0.2.2/24", "dev", "wire"]);
+    ip(&["-n", &wire.ends[1], "address", "add", "192.0.2.3/24", "dev", "wire"]);
+    let changed = Instant::now();
+    labs[0].wait_until("learnt the new address", |lab| known(lab) == Some("192.0.2.3:7433".into()));
+    println!("the new address was known after {:?}", changed.elapsed());
+    assert_eq!(labs[1].log_text().matches("another address now").count(), 1);
+    assert_eq!(labs[1].counter("duplicate_identity"), 0, "who moves is no twin of itself");
+    one_token_is_left(&labs);
+    slots_were_exclusive(&labs);
+}
+
 #[test]
 #[ignore = "needs root and iproute2: tests/all runs it"]
 fn members_on_two_hosts_are_served_and_recover_when_the_wire_was_pulled() {

@@ -336,6 +336,22 @@ fn a_flood_of_forged_moves_is_bounded_by_its_source_and_the_token_goes_on() {
     }
 }
 
+/// The budget that all sources share was used up, and the questions of members with it: return times grew by a third.
+#[test]
+fn a_flood_of_forged_moves_from_everywhere_keeps_no_member_out() {
+    let mut circle = quiet_moment();
+    let sample = forged_move(&circle, 1);
+    for random in 0..3000_u64 {
+        let bytes = forge(&sample, |bytes| bytes[80..88].copy_from_slice(&random.to_be_bytes()));
+        assert!(circle.inject(1, &bytes, elsewhere(u16::try_from(random).unwrap())).is_empty());
+    }
+    assert!(circle.rejected(1, "too_many") > 2_000);
+    let (_, scout) = one_of_every_kind(&circle).into_iter().find(|(kind, _)| *kind == Kind::Scout).unwrap();
+    assert!(circle.inject(1, &scout, elsewhere(1)).is_empty(), "there is nothing left for strangers");
+    let home = circle.address(0);
+    assert_eq!(circle.inject(1, &scout, home).len(), 1, "P12: a member at home is answered");
+}
+
 #[test]
 fn a_flood_of_forged_reports_does_not_use_up_what_is_set_aside_for_answers() {
     // Their sender is one that was asked, but their echo is a guess. Their signatures were checked all the same, at the

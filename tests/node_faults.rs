@@ -6,12 +6,13 @@ mod common;
 
 use std::time::Duration;
 
+use common::datagrams::GATE;
 use common::{Circle, Fate, Packet, SLOT, elsewhere, millis, secs};
-use stroll::base::Time;
+use stroll::base::{Nonce, Session, Time, TokenId};
 use stroll::node::{Command, Event};
 use stroll::proto::agent::Origin;
 use stroll::proto::handoff::{self, Dropped};
-use stroll::wire::{ANYONE, Kind};
+use stroll::wire::{ANYONE, Body, Datagram, Header, Kind, pad_to};
 
 /// Kinds that a healthy circle sends all the time, and those that it sends when some of these are lost.
 const KINDS: [Kind; 10] = [
@@ -334,6 +335,49 @@ fn a_member_that_stalled_takes_its_own_deafness_for_no_proof() {
     assert_eq!(circle.regenerations().len(), 1);
 }
 
+/// A datagram of a handoff, as member 0 would write it.
+fn crafted(circle: &Circle, to: usize, body: Body, header: Header) -> Vec<u8> {
+    let bare = Header::bare(body.kind(), circle.authority.circle(), circle.id(0), circle.id(to));
+    let Header { token, session, nonce, .. } = header;
+    let header = Header { token, session, nonce, ..bare };
+    let datagram = pad_to(Datagram { header, body, certificate: None, padding: 0 }, 1100);
+    datagram.encode(&GATE, |bytes| circle.key(0).sign(bytes)).unwrap()
+}
+
+/// What member `to` says to a Move of member 0 for this token.
+fn offered(circle: &mut Circle, to: usize, token: TokenId, session: Session) -> Vec<Packet> {
+    let header = Header { token, session, ..circle.last(Kind::Move).header };
+    let bytes = crafted(circle, to, Body::Move, Header { nonce: Nonce::default(), ..header });
+    circle.inject(to, &bytes, circle.address(0))
+}
+
+#[test]
+fn a_member_that_stalled_takes_no_token_for_a_moment() {
+    for is_asleep in [false, true] {
+        let mut circle = Circle::running_with_token_at(4, 2);
+        // What is offered comes from the test alone, to somebody who neither holds the token nor answers for it.
+        circle.set_network(|_| Fate::Drop);
+        let custodian = circle.arrivals();
+        let custodian = custodian[custodian.len() - 2].1;
+        let taker = [1, 3].into_iter().find(|member| *member != custodian).unwrap();
+        let (token, session) = circle.token();
+        let answers = |circle: &mut Circle, more| {
+            offered(circle, taker, token, Session(session.0 + more))
+                .iter()
+                .map(Packet::kind)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(answers(&mut circle, 10), [Kind::Ack]);
+        let slept = Command::Slept { asleep: secs(2), fresh_secret: [9; 32] };
+        circle.command(taker, if is_asleep { slept } else { Command::Stalled });
+        assert_eq!(answers(&mut circle, 11), [], "P21: it does not keep up");
+        circle.drive(millis(2500));
+        assert_eq!(answers(&mut circle, 12), []);
+        circle.drive(secs(1));
+        assert_eq!(answers(&mut circle, 13), [Kind::Ack], "it kept up for a while");
+    }
+}
+
 #[test]
 fn clocks_that_differ_by_minutes_change_nothing() {
     let mut circle = Circle::of(4);
@@ -439,6 +483,92 @@ fn who_was_forgotten_is_found_again_where_it_was() {
         assert_eq!(circle.node(member).directory().len(), 2);
         assert_eq!(greetings(&circle, member, begin), [], "there is nobody left to be found");
     }
+}
+
+// --- twins and tokens without end -------------------------------------------------------------------------------
+
+fn says_that_it_is_double(event: &Event) -> bool {
+    matches!(event, Event::DuplicateIdentity { .. })
+}
+
+#[test]
+fn two_processes_with_one_key_both_say_so_once_a_minute() {
+    let mut circle = Circle::running(4);
+    let twin = circle.add_clone_of(1);
+    circle.introduce_to_all(twin);
+    for member in [0, 2] {
+        circle.command(twin, Command::Greet { address: circle.address(member) });
+    }
+    circle.drive(secs(110));
+    for (member, other) in [(1, twin), (twin, 1)] {
+        let told = circle.count_events(member, says_that_it_is_double);
+        assert!((1..=2).contains(&told), "P29: {member} said it {told} times");
+        let address = circle.address(other);
+        assert!(circle.count_events(member, |event| *event == Event::DuplicateIdentity { address }) > 0);
+        assert!(circle.status(member).duplicate_identity >= told as u64);
+    }
+    assert!([0, 2, 3].iter().all(|member| circle.status(*member).duplicate_identity == 0));
+}
+
+#[test]
+fn who_moves_or_had_a_wrong_clock_in_its_former_run_is_no_twin_of_itself() {
+    let mut circle = Circle::running(4);
+    circle.command(1, Command::Moved { address: elsewhere(7) });
+    circle.members[1].address = elsewhere(7);
+    circle.drive(secs(20));
+    // A run with a clock that is a day ahead, and then one with the right clock at yet another address.
+    let offset_ms = circle.members[1].wall_offset_ms + 86_400_000;
+    circle.command(1, Command::WallClock { offset_ms });
+    circle.command(1, Command::Moved { address: elsewhere(8) });
+    circle.members[1].address = elsewhere(8);
+    circle.drive(secs(20));
+    let former = circle.entry(1);
+    circle.members[1].address = elsewhere(9);
+    circle.restart(1);
+    circle.command(1, Command::Learn { entry: former });
+    circle.drive(secs(60));
+    let known = |circle: &Circle, member: usize| circle.node(member).directory().address(circle.id(1));
+    assert!([0, 2, 3].iter().all(|member| known(&circle, *member) == Some(elsewhere(9))));
+    assert_eq!(circle.count_events(1, says_that_it_is_double), 0);
+    assert_eq!(circle.status(1).duplicate_identity, 0);
+}
+
+#[test]
+fn an_offer_of_a_token_that_is_here_is_counted() {
+    let mut circle = Circle::running_with_token_at(4, 1);
+    let (token, session) = circle.token();
+    assert_eq!(offered(&mut circle, 1, token, Session(session.0 + 3)), []);
+    assert_eq!((circle.status(1).authority_conflicts, circle.holder()), (1, Some(1)));
+}
+
+/// A token that was made up comes to member 1, from member 0; false if it is not wanted.
+fn comes(circle: &mut Circle, token: TokenId) -> bool {
+    let [ack] = &offered(circle, 1, token, Session(1))[..] else { return false };
+    let body = Body::Commit { age: Duration::ZERO, cool: Duration::ZERO, entries: Vec::new() };
+    let commit = crafted(circle, 1, body, ack.header);
+    let arrived = circle.arrivals().len();
+    circle.inject(1, &commit, circle.address(0));
+    circle.arrivals().len() > arrived
+}
+
+#[test]
+fn who_makes_tokens_without_end_finds_nobody_who_takes_them() {
+    let mut circle = Circle::running_with_token_at(4, 2);
+    let ((token, _), ids) = (circle.token(), [0, 3].map(|member| circle.id(member)));
+    let made =
+        |generator, number| TokenId { created_ms: token.created_ms + 1000 + number, generator, ..token };
+    let mut came = 0;
+    for number in 0..100 {
+        came += u64::from(comes(&mut circle, made(ids[0], number)));
+        circle.drive(millis(150));
+    }
+    assert_eq!((came, token.generator), (59, ids[0]), "P34: with the circle's first it made sixty");
+    assert!(circle.rejected(1, "quota") >= 40);
+    assert!(comes(&mut circle, made(ids[1], 1)), "others are not concerned");
+    circle.drive(secs(20));
+    assert_eq!(circle.token().0, token, "and the eldest goes on");
+    circle.drive(SLOT * 900);
+    assert!(comes(&mut circle, made(ids[0], 1000)), "later it may again");
 }
 
 // --- addresses --------------------------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ fn among_bad_names() -> (Operator, Lab, Web) {
     let web = Web::start(Kind::Nginx);
     web.put("s/good", b"good", 1_000);
     // It is listed, and then it is not there: the job has an error to tell of.
-    symlink("/nonexistent", web.path("s").join(FILE)).unwrap();
+    symlink("nowhere", web.path("s").join(FILE)).unwrap();
     let mut operator = Operator::new(&web.http("").to_string(), QUICK);
     let (url, to) = (web.http("s/"), operator.quoted("s"));
     operator.set(&format!("[[mirror]]\nname = '''{JOB}'''\nurl = \"{url}\"\nto = {to}\n"));
@@ -222,6 +222,8 @@ const METRICS: &[(&str, &str)] = &[
     ("stroll_handoffs", "Counter"),
     ("stroll_tokens_regenerated", "Counter"),
     ("stroll_tokens_removed", "Counter"),
+    ("stroll_authority_conflicts", "Counter"),
+    ("stroll_duplicate_identity", "Counter"),
     ("stroll_datagrams_rejected", "Counter"),
     ("stroll_chunk_bytes", "Gauge"),
     ("stroll_load_factor", "Gauge"),
@@ -310,6 +312,9 @@ fn every_metric_that_is_promised_is_there_and_counters_grow() {
     ] {
         assert!(before.labels[name].iter().any(|found| found == label), "{name}: {:?}", before.labels[name]);
     }
+    for (name, _) in TICKET_METRICS {
+        assert!(!before.types.contains_key(*name), "{name} is for rings");
+    }
     assert_eq!(before.sums["stroll_members"], 1.0);
     assert_eq!(before.sums["stroll_source_refusals"], 1.0);
     assert!(before.sums["stroll_datagrams_rejected"] >= 1.0);
@@ -334,6 +339,73 @@ fn every_metric_that_is_promised_is_there_and_counters_grow() {
     ] {
         assert!(after.sums[name] > before.sums[name], "{name} stands still: {after:?}");
     }
+}
+
+// --- with tickets ---------------------------------------------------------------------------------------------------
+
+/// Two members in a ring of five tickets, the other with a bad name.
+fn in_a_ring() -> (Operator, Lab) {
+    let tickets = [QUICK, &["--mode", "tickets", "--tickets", "5", "--faults", "1"]].concat();
+    let mut operator = Operator::new("http://127.0.0.1:1/", &tickets);
+    operator.run(&[PAGE, &["--hold"]].concat());
+    let mut other = Lab::new(&operator.path(""), MEMBER);
+    join(&operator.lab, &other);
+    other.run();
+    operator.wait_until("knows the other in the ring, and may pull", |operator| {
+        let ring = operator.lab.glance().unwrap_or_default()["ring"].clone();
+        let names = ring["coordinators"].as_array().cloned().unwrap_or_default();
+        ring["sure"] == true && names.len() == 2 && names[1]["name"] == MEMBER
+    });
+    (operator, other)
+}
+
+#[test]
+fn the_page_of_a_ring_shows_tickets_instead_of_the_tokens_way() {
+    let (operator, _other) = in_a_ring();
+    let html = get(operator.page(), "/").body;
+    for part in [
+        "The ring of tickets",
+        "This member has ticket",
+        "After it come &lt;img src=x onerror=alert(1)&gt; (",
+        "5 tickets, faults 1",
+        "Access interval",
+        "tickets had",
+    ] {
+        assert!(html.contains(part), "{part}: {html}");
+    }
+    for part in ["token", "Return time", "handed off", "<img"] {
+        assert!(!html.contains(part), "{part}: {html}");
+    }
+    // Which of the two has more to give is a matter of chance.
+    let ring = operator.lab.glance().unwrap()["ring"].clone();
+    let has_more = ring["coordinates"]["count"].as_u64() > Some(1);
+    for part in [r#"class="range""#, "it coordinates</span>"] {
+        assert_eq!(html.contains(part), has_more, "{part} {ring}: {html}");
+    }
+    assert_eq!(html.matches(r#"class="free""#).count(), 3, "two of five tickets are had: {html}");
+}
+
+const TICKET_METRICS: &[(&str, &str)] = &[
+    ("stroll_ticket_held", "Gauge"),
+    ("stroll_ticket_sure", "Gauge"),
+    ("stroll_tickets_coordinated", "Gauge"),
+    ("stroll_tickets_waiting", "Gauge"),
+    ("stroll_tickets_taken", "Counter"),
+    ("stroll_tickets_lost", "Counter"),
+    ("stroll_tickets_excluded", "Counter"),
+];
+
+#[test]
+fn the_metrics_of_a_ring_tell_of_tickets() {
+    let (operator, _other) = in_a_ring();
+    let scrape = scrape(operator.page());
+    for (name, kind) in TICKET_METRICS {
+        assert_eq!(scrape.types.get(*name).map(String::as_str), Some(*kind), "{name}: {scrape:?}");
+        assert!(scrape.sums.contains_key(*name), "{name} has no value: {scrape:?}");
+    }
+    assert_eq!((scrape.sums["stroll_ticket_held"], scrape.sums["stroll_ticket_sure"]), (1.0, 1.0));
+    assert!((1.0..=4.0).contains(&scrape.sums["stroll_tickets_coordinated"]), "{scrape:?}");
+    assert!(scrape.sums["stroll_tickets_taken"] >= 1.0 && scrape.sums["stroll_slots"] >= 1.0, "{scrape:?}");
 }
 
 // --- in a browser ---------------------------------------------------------------------------------------------------
@@ -454,19 +526,34 @@ fn a_browser_shows_that_the_member_does_not_answer_any_more() {
     assert!(dom.contains("<svg"), "what was known last is still there: {dom}");
 }
 
+/// The page as a picture, kept under this name.
+fn screenshot(at: SocketAddr, name: &str, scheme: &str) -> Vec<u8> {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("status-page-{name}.png"));
+    let _ = std::fs::remove_file(&path);
+    let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
+    let shot = format!("--screenshot={}", path.display());
+    console_is_empty(&chromium(&[&scheme, "--virtual-time-budget=3000", &shot], at));
+    std::fs::read(path).unwrap()
+}
+
+#[test]
+#[ignore = "needs chromium"]
+fn a_browser_shows_the_ring_of_tickets() {
+    let (operator, _other) = in_a_ring();
+    let output = chromium(&["--virtual-time-budget=3000", "--dump-dom"], operator.page());
+    console_is_empty(&output);
+    let dom = String::from_utf8(output.stdout).unwrap();
+    assert!(dom.contains("The ring of tickets") && dom.contains("This member has ticket"), "{dom}");
+    assert_eq!((dom.matches("<script").count(), dom.matches("<img").count()), (1, 0), "{dom}");
+    assert!(screenshot(operator.page(), "tickets", "1").starts_with(b"\x89PNG"));
+}
+
 #[test]
 #[ignore = "needs chromium"]
 fn screenshots_are_taken_in_light_and_dark() {
     let (operator, _other, _web) = among_bad_names();
-    let mut pictures = Vec::new();
-    for (name, scheme) in [("light", "1"), ("dark", "0")] {
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("status-page-{name}.png"));
-        let _ = std::fs::remove_file(&path);
-        let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
-        let shot = format!("--screenshot={}", path.display());
-        console_is_empty(&chromium(&[&scheme, "--virtual-time-budget=3000", &shot], operator.page()));
-        pictures.push(std::fs::read(path).unwrap());
-    }
+    let pictures =
+        [("light", "1"), ("dark", "0")].map(|(name, scheme)| screenshot(operator.page(), name, scheme));
     let is_png = |bytes: &Vec<u8>| bytes.starts_with(b"\x89PNG") && bytes.len() > 10_000;
     assert!(pictures.iter().all(is_png), "{:?}", pictures.iter().map(Vec::len).collect::<Vec<_>>());
     assert_ne!(pictures[0], pictures[1], "dark is another picture");

@@ -21,10 +21,10 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use counting::Counting;
 use desk::noise;
@@ -96,6 +96,42 @@ fn the_three_kinds_of_jobs_do_their_work_in_slots() {
     let (code, log) = operator.end();
     assert_eq!(code, Some(0), "{log}");
     assert_eq!(fs::read_to_string(&note).unwrap(), "once\n");
+}
+
+/// It kept the turn in which its program could not be started, and was given no other one, ever.
+#[test]
+fn a_command_that_cannot_be_started_costs_nobody_a_slot_and_runs_once_it_can_be() {
+    let web = Web::start(Kind::Nginx);
+    web.put("tree/a", b"a", 1_000);
+    let mut operator = beside(&web);
+    let (program, note) = (operator.path("later"), operator.path("note"));
+    operator.set(&format!(
+        "{}[[exec]]\nname = \"later\"\ncommand = [{}]\n",
+        mirror(&web, "tree", "tree/", &operator),
+        operator.quoted("later"),
+    ));
+    operator.run(&[]);
+    let state = |operator: &Operator| operator.job("later").map(|job| job["state"].clone());
+    operator.wait_until("fails", |operator| state(operator) == Some("rtry".into()));
+    let check = operator.lab.output(&["status", "--check"]);
+    assert_eq!(check.status.code(), Some(1));
+    assert!(String::from_utf8(check.stderr).unwrap().contains("later [rtry]"));
+    // Long enough that a turn which it keeps would be missed.
+    let listed = operator.count("tree", "listed");
+    operator.wait_until("the other job goes on", |operator| operator.count("tree", "listed") >= listed + 4);
+    assert!(!operator.log().contains("does not let go"), "{}", operator.log());
+
+    // Written somewhere else first: a program that is still open for writing cannot be started either.
+    let draft = operator.path("draft");
+    fs::write(&draft, format!("#!/bin/sh\necho ran >> {}\n", note.display())).unwrap();
+    fs::set_permissions(&draft, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::rename(&draft, &program).unwrap();
+    operator.wait_until("ran", |_| fs::read_to_string(&note).is_ok_and(|text| text == "ran\n"));
+    operator.wait_until("has ended", |operator| state(operator) == Some("stop".into()));
+    assert!(!operator.log().contains("does not let go"), "{}", operator.log());
+    // What went wrong before is mended.
+    let check = operator.lab.output(&["status", "--check"]);
+    assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stderr));
 }
 
 #[test]
@@ -249,6 +285,8 @@ fn settings_that_make_no_sense_are_named_and_end_with_exit_code_2() {
         (table("mirror", "every = \"6h\"\nschedule = \"@daily\""), vec!["schedule"]),
         ("[run]\npage = \"here\"\n".to_owned(), vec!["page"]),
         ("[run]\nwebhook = \"nowhere\"\n".to_owned(), vec!["webhook"]),
+        ("[notify]\nwebhook = \"nowhere\"\n".to_owned(), vec!["webhook"]),
+        ("[notify]\nwebhok = \"http://h/\"\n".to_owned(), vec!["webhok"]),
     ];
     for (text, names) in cases {
         operator.set(&text);
@@ -324,6 +362,33 @@ fn the_rate_is_changed_while_jobs_pull() {
     assert!(said.contains("bwlimit") && said.contains("fast"), "{said}");
 }
 
+/// It held for the member's own jobs only, and what others brought in its slots was counted nowhere.
+#[test]
+fn a_command_that_borrows_slots_keeps_to_the_members_rate_and_is_counted() {
+    let bytes = noise(46, 8_000_000);
+    let source = Counting::start(bytes.clone(), 4.0 * BYTES_PER_SEC, 0);
+    let mut operator = Operator::new(&source.source(), SLOTS);
+    operator.set("[run]\npage = \"127.0.0.1:0\"\n");
+    operator.run(&[]);
+    operator.lab.succeeds(&["bwlimit", "100k"]);
+    let to = operator.path("f").display().to_string();
+    let mut get = operator.lab.stroll(&["get", &source.url("f"), "-o", &to, "--quiet"]);
+    let mut get = get.stdin(Stdio::null()).spawn().unwrap();
+    operator.wait_until("pulls", |_| source.bytes() > 0);
+    thread::sleep(Duration::from_secs(6));
+    // 600 KiB in the slots of that time at most, and what buffers hold.
+    assert!(source.bytes() < 2_000_000, "{} bytes in 6 s", source.bytes());
+    operator.lab.succeeds(&["bwlimit", "off"]);
+    assert_eq!(operator::code_of(&mut get), Some(0));
+    assert_eq!(fs::read(&to).unwrap(), bytes);
+    let counted = |operator: &Operator| operator.metric("stroll_bytes_transferred_total");
+    operator.wait_until("counted it", |operator| counted(operator) == Some(8_000_000.0));
+    operator.wait_until("is gone", |operator| {
+        operator.lab.glance().unwrap()["borrowers"] == serde_json::json!([])
+    });
+    assert_eq!(counted(&operator), Some(8_000_000.0), "what came has come");
+}
+
 #[test]
 fn orders_to_a_member_that_does_not_run_say_how_to_start_it() {
     let operator = Operator::new("http://127.0.0.1:1/", SLOTS);
@@ -333,6 +398,94 @@ fn orders_to_a_member_that_does_not_run_say_how_to_start_it() {
         assert!(!output.status.success(), "{order:?}");
         assert!(said.contains("stroll run"), "{order:?}: {said}");
     }
+}
+
+/// A process that is stopped takes connections and never says a word: who asked it waited for ever, and did not hear signals.
+#[test]
+fn a_member_that_is_frozen_keeps_nobody_waiting() {
+    let mut operator = Operator::new("http://127.0.0.1:1/", SLOTS);
+    operator.run(&[]);
+    operator.lab.signal("STOP");
+    // Whoever runs the tests with `nohup` would have the commands ignore hangups, too.
+    operator.lab.wrapper = ["/usr/bin/env", "--default-signal=HUP"].map(str::to_owned).into();
+    let folder = operator.path("there").display().to_string();
+    let start = |args: &[&str]| {
+        let mut command = operator.lab.stroll(args);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let begun = Instant::now();
+    let asked: Vec<(&str, Child)> = [
+        &["get", "http://127.0.0.1:1/f"][..],
+        &["mirror", "http://127.0.0.1:1/", &folder],
+        &["subscribe", "http://127.0.0.1:1/", &folder],
+        &["exec", "--", "true"],
+        &["pause"],
+        &["bwlimit", "1M"],
+        &["status"],
+    ]
+    .map(|args| (args[0], start(args)))
+    .into();
+    for (verb, mut child) in asked {
+        let code = operator::code_of(&mut child);
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(code, Some(13), "{verb}: {said}");
+        assert!(said.contains("does not answer") && said.contains("SIGCONT"), "{verb}: {said}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert_eq!(operator.lab.output(&["status", "--check"]).status.code(), Some(2));
+
+    // A signal is heard while it waits.
+    for (signal, bit) in [("TERM", 14), ("INT", 1), ("HUP", 0)] {
+        let mut child = start(&["get", "http://127.0.0.1:1/f"]);
+        let status = format!("/proc/{}/status", child.id());
+        let caught = |text: String| {
+            let mask =
+                text.lines().find_map(|line| line.strip_prefix("SigCgt:").map(str::trim)).map(str::to_owned);
+            mask.is_some_and(|mask| u64::from_str_radix(&mask, 16).unwrap() >> bit & 1 == 1)
+        };
+        wait_until("it listens", || fs::read_to_string(&status).is_ok_and(caught));
+        let begun = Instant::now();
+        assert!(
+            Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap().success()
+        );
+        assert_eq!(operator::code_of(&mut child), Some(1), "{signal}");
+        assert!(begun.elapsed() < Duration::from_secs(3), "{signal}: {:?}", begun.elapsed());
+    }
+    operator.lab.signal("CONT");
+}
+
+#[test]
+fn the_doctor_asks_the_source_by_order_only_and_says_what_it_can_do() {
+    let source = Counting::start(noise(47, 10_000), BYTES_PER_SEC, 0);
+    let mut operator = Operator::new(&source.url("f"), SLOTS);
+    operator.run(&[]);
+    let findings = |operator: &Operator, args: &[&str]| {
+        let report: Value = serde_json::from_str(&operator.lab.succeeds(args)).unwrap();
+        assert_eq!(report["ok"], true, "{report}");
+        let all = report["findings"].as_array().unwrap().iter();
+        all.map(|finding| format!("{}: {}", finding["level"], finding["what"])).collect::<Vec<_>>().join("\n")
+    };
+    let health = findings(&operator, &["doctor", "--json"]);
+    assert!(health.contains("the member runs") && !health.contains("from the middle"), "{health}");
+    assert_eq!(source.requests(), 0, "nobody asked for it");
+    let health = findings(&operator, &["doctor", "--json", "--source"]);
+    assert!(health.contains("\"well\"") && health.contains("can be pulled from the middle"), "{health}");
+    assert!(health.contains("10000 bytes"), "{health}");
+    assert_eq!(source.requests(), 1, "one byte of one file");
+
+    let web = Web::start(Kind::Nginx);
+    web.put("json/f", b"frame", 200);
+    let mut operator = Operator::new(&web.http("json/").to_string(), SLOTS);
+    operator.run(&[]);
+    let health = operator.lab.succeeds(&["doctor", "--source"]);
+    for line in ["lists 1 entry", "tells sizes to the byte", "can be pulled from the middle"] {
+        assert!(health.lines().any(|said| said.starts_with("✓ ") && said.contains(line)), "{line}: {health}");
+    }
+    drop(web);
+    let output = operator.lab.output(&["doctor", "--source"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(!output.status.success() && said.contains("✗ the source http://"), "{said}");
 }
 
 // --- others on the machine ------------------------------------------------------------------------------------------
@@ -514,4 +667,51 @@ fn data_that_the_source_is_about_to_flush_is_told_to_the_log_a_command_a_webhook
     assert_eq!(fs::read(operator.path("stream/frame")).unwrap(), frame);
     assert!(operator.lab.output(&["status", "--check"]).status.success());
     assert_eq!(told().matches("retention").count(), 1, "{}", told());
+}
+
+/// A lag of zero was told while nobody could look at the source, and so nobody heard that its data was being lost.
+#[test]
+fn a_source_that_cannot_be_looked_at_is_told_of_before_its_data_is_gone() {
+    let web = Web::start(Kind::Nginx);
+    web.put("json/frame", b"frame", 200);
+    let constants = [SLOTS, &["--retention", "40s"]].concat();
+    let mut operator = Operator::new(&web.http("").to_string(), &constants);
+    let (url, to, notes) = (web.http("json/"), operator.quoted("stream"), operator.path("notes"));
+    let hook = format!("echo $STROLL_EVENT $STROLL_JOB: $STROLL_REASON >> {}", notes.display());
+    operator.set(&format!(
+        "[run]\npage = \"127.0.0.1:0\"\non_overload = {hook:?}\n\
+         [[subscribe]]\nname = \"frames\"\nurl = \"{url}\"\nto = {to}\nsince = \"all\"\npoll = \"1s\"\nsettle = \"0s\"\n"
+    ));
+    operator.run(&[]);
+    operator.wait_until("delivered", |operator| {
+        operator.path("stream/frame").exists() && operator.job("frames").unwrap()["lag_s"] == 0.0
+    });
+    let unseen = |operator: &Operator| operator.metric("stroll_unseen_seconds{job=\"frames\"}");
+    assert!(unseen(&operator).is_some_and(|unseen_s| unseen_s < 15.0), "{:?}", unseen(&operator));
+    drop(web);
+    let told = || fs::read_to_string(&notes).unwrap_or_default();
+    let is_told = |line: &str| {
+        line.starts_with("retention frames: has not seen its source for ")
+            && line.contains(", which keeps 40s")
+    };
+    operator.wait_until("is told", |_| told().lines().any(is_told));
+    let job = operator.job("frames").unwrap();
+    assert!(job["lag_s"] == 0.0 && job["unseen_s"].as_f64().unwrap() >= 20.0, "{job}");
+    let check = operator.lab.output(&["status", "--check"]);
+    assert_eq!(check.status.code(), Some(1), "{}", String::from_utf8_lossy(&check.stderr));
+}
+
+/// Nobody knows how far behind a job is that has never seen its source.
+#[test]
+fn the_lag_of_a_job_that_never_saw_its_source_is_unknown() {
+    let mut operator = Operator::new("http://127.0.0.1:1/", SLOTS);
+    let to = operator.quoted("stream");
+    operator.set(&format!(
+        "[[subscribe]]\nname = \"frames\"\nurl = \"http://127.0.0.1:1/\"\nto = {to}\nsince = \"all\"\n"
+    ));
+    operator.run(&[]);
+    operator.wait_until("failed", |operator| operator.count("frames", "errors") > 0);
+    let job = operator.job("frames").unwrap();
+    assert!(job["lag_s"].is_null() && job["unseen_s"].is_f64(), "{job}");
+    assert!(operator.lab.succeeds(&["status"]).contains("lag ?"));
 }

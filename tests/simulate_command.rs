@@ -240,6 +240,104 @@ fn figures_are_drawn_as_pictures_that_parse() {
     }
 }
 
+const TICKETS: &[&str] =
+    &["--mode", "tickets", "--members", "8", "--tickets", "8", "--duration", "20s", "--settle", "20s"];
+
+#[test]
+fn tickets_are_simulated_and_counted() {
+    let text = simulate(TICKETS).assert().success().get_output().stdout.clone();
+    let text = String::from_utf8(text).expect("a table is text");
+    for word in ["8 members, 8 tickets, 2 faults", "broken promises", "seats excluded", "most asks per round"]
+    {
+        assert!(text.contains(word), "{word:?} is not in\n{text}");
+    }
+    let objects = json(&[TICKETS, &["--runs", "2"]].concat());
+    assert_eq!((&objects[0]["runs"], &objects[0]["violations"]), (&2.into(), &0.into()));
+    assert!(objects[0]["rounds"].as_f64().expect("a number") > 400.0, "{}", objects[0]);
+}
+
+#[test]
+fn tickets_in_two_hands_fail_with_the_command_that_repeats_it() {
+    let broken =
+        [TICKETS, &["--real-drift-ppm", "900000", "--runs", "4", "--seed", "3", "--trace", "5"]].concat();
+    simulate(&broken)
+        .assert()
+        .code(1)
+        .stderr(contains("repeat it with: stroll simulate --mode tickets").and(contains("--runs 1 --seed")))
+        .stderr(contains("broken promises").and(contains("ticket")));
+}
+
+/// The command after "repeat it with:", as a shell would take it.
+fn replay(command: &mut Command) -> String {
+    let stderr = command.assert().code(1).get_output().stderr.clone();
+    let text = String::from_utf8(stderr).expect("complaints are text");
+    let (_, replay) = text.split_once("repeat it with: ").unwrap_or_else(|| panic!("no replay in {text}"));
+    replay.lines().next().expect("a line").to_owned()
+}
+
+#[test]
+fn what_the_environment_and_a_shell_need_is_in_the_command_that_repeats_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let scenario = folder.path().join("it's a scenario.toml");
+    fs::write(&scenario, "duration = '30s'\n").unwrap();
+    let mut first =
+        simulate(&["--whole", "--scenario", scenario.to_str().unwrap(), "--runs=3", "--seed", "3"]);
+    // Nobody is served within no time at all: that breaks a promise of theirs.
+    first.env("STROLL_SETTLE", "0s").env("STROLL_MEMBERS", "3");
+    let command = replay(first.env("STROLL_SEED", "9").env("STROLL_HOLD", "true"));
+    assert!(command.starts_with("STROLL_MEMBERS=3 STROLL_SETTLE=0s stroll simulate --whole "), "{command}");
+    assert!(command.ends_with(r"it'\''s a scenario.toml' --runs 1 --seed 3"), "{command}");
+    // A shell has the last word.
+    let program = Path::new(env!("CARGO_BIN_EXE_stroll"));
+    let mut shell = Command::new("/bin/sh");
+    shell.env_clear().env("HOME", "/nonexistent").env("PATH", program.parent().expect("a folder"));
+    assert_eq!(replay(shell.args(["-c", &command])), command);
+}
+
+#[test]
+fn whole_nodes_are_counted_in_json() {
+    let args = ["--whole", "--members", "5", "--duration", "60s", "--settle", "30s", "--loss", "0.2"];
+    let objects =
+        json(&[&args[..], &["--corruption", "0.05", "--crash-every", "10s", "--runs", "2"]].concat());
+    let [object] = &objects[..] else { panic!("one object: {objects:?}") };
+    assert_eq!((&object["whole"], &object["runs"]), (&true.into(), &2.into()));
+    let count = |key: &str| object[key].as_u64().unwrap_or_else(|| panic!("{key} in {object}"));
+    assert_eq!((count("duplicates"), count("lost"), count("violations")), (0, 0, 0), "{object}");
+    assert!(count("passes") > 20 && count("datagrams") > 4 * count("passes"), "{object}");
+    assert!(count("rejected") > 0 && count("rejected") < count("datagrams"), "{object}");
+    assert!(count("regenerated") > 0, "somebody crashed with the token: {object}");
+}
+
+#[test]
+fn nonsense_about_tickets_names_the_field() {
+    for (args, field) in [
+        (&["--mode", "tickets", "--tickets", "0"][..], "tickets"),
+        (&["--mode", "tickets", "--faults", "0"], "faults"),
+        (&["--mode", "tickets", "--runs", "0"], "runs"),
+        (&["--mode", "tickets", "--slot", "0"], "slot"),
+        (&["--mode", "tickets", "--drift-ppm", "600000"], "drift-ppm"),
+        (&["--mode", "tickets", "--loss", "2"], "--loss"),
+        (&["--mode", "coupons"], "--mode"),
+        (&["--swarm"], "swarm"),
+    ] {
+        simulate(args).assert().code(2).stdout("").stderr(contains(field));
+    }
+}
+
+#[test]
+fn the_figure_of_tickets_is_drawn() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = folder.path().to_str().unwrap();
+    simulate(&[TICKETS, &["--figures", target]].concat())
+        .assert()
+        .success()
+        .stderr(contains("availability.svg"));
+    let text = fs::read_to_string(folder.path().join("availability.svg")).expect("the figure is there");
+    let document = roxmltree::Document::parse(&text).expect("it is XML");
+    let words: String = document.descendants().filter_map(|node| node.text()).collect();
+    assert!(words.contains("50 % held") && words.contains("predicted up to here"), "{words}");
+}
+
 #[test]
 fn a_folder_that_cannot_be_made_is_a_clear_error() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -86,6 +86,45 @@ fn an_overloaded_circle_fails_who_asked_for_it_and_nobody_else() {
     }
 }
 
+/// With two tickets a ring has two members, and of these neither can tell whether the other is dead.
+#[test]
+fn a_member_with_tickets_tells_of_its_ring_and_says_when_nobody_vouches_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let tickets = [QUICK, &["--mode", "tickets", "--tickets", "2", "--faults", "1"]].concat();
+    let mut labs = circle(folder.path(), 2, &tickets);
+    let ring = |lab: &Lab| lab.glance().unwrap_or_default()["ring"].clone();
+    labs[0].wait_until("pulls beside the other", |lab| {
+        let status = lab.glance().unwrap_or_default();
+        status["state"] == "run"
+            && status["ring"]["coordinators"].as_array().is_some_and(|all| all.len() == 2)
+    });
+    let seen = labs[0].status().unwrap();
+    assert_eq!((&seen["version"], &seen["mode"]), (&Value::from(1), &Value::from("tickets")), "{seen}");
+    assert!(seen["token"].is_null() && seen["return_time_s"].is_null(), "{seen}");
+    let (tickets, faults) = (&seen["ring"]["tickets"], &seen["ring"]["faults"]);
+    assert_eq!((tickets, faults), (&Value::from(2), &Value::from(1)), "{seen}");
+    assert_eq!(seen["ring"]["coordinators"][0]["name"], seen["name"], "ourselves first: {seen}");
+    let (_, text, _) = status(&labs[0], &[]);
+    assert!(text.contains("ring 1: 2 tickets, faults 1") && text.contains("lab-1"), "{text}");
+    assert!(!text.contains("token") && !text.contains("return time"), "{text}");
+    let doctor = labs[0].succeeds(&["doctor"]);
+    assert!(doctor.contains("✓ members take turns by tickets: 2 of them, faults 1"), "{doctor}");
+    assert!(
+        doctor.contains("! faults 1 needs 3 members and as many tickets; a ring of 2 bears no crash"),
+        "{doctor}"
+    );
+
+    labs[1].kill();
+    labs[0].wait_until("does not trust its ticket any more", |lab| {
+        ring(lab)["ticket"].is_number() && ring(lab)["sure"] == false && ring(lab)["waited_s"].is_number()
+    });
+    let (_, text, _) = status(&labs[0], &[]);
+    assert!(text.contains("too few vouch for it [wtok]") && text.contains("may not be used"), "{text}");
+    let examined = labs[0].output(&["doctor"]);
+    assert!(!examined.status.success());
+    assert!(String::from_utf8_lossy(&examined.stdout).contains("circle amend --new-ring"));
+}
+
 /// A command in the background. It is ended with the value.
 struct Background(Child);
 

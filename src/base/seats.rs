@@ -30,14 +30,59 @@ pub struct Waiter {
     pub waited: Duration,
 }
 
-/// Witnesses: the seats before one's own, nearest first. The version tells the lists of one seat apart, and the later one
-/// is higher.
+/// How far the tickets of a seat reach, and who vouches for it. A seat changes its deed by another one with a higher
+/// version, which counts as soon as enough witnesses of both know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Witnesses {
-    /// Which of the lists of this seat.
+pub struct Deed {
+    /// Which of the deeds of this seat.
     pub version: u32,
-    /// Nearest first.
-    pub seats: Vec<Seat>,
+    /// Who comes next: the tickets down to before that one's are this seat's to give.
+    pub next: Seat,
+    /// Who comes after the next one, while that is just being let in and nobody else may know.
+    pub beyond: Option<Seat>,
+    /// The seats before it that vouch for it, nearest first.
+    pub witnesses: Vec<Seat>,
+}
+
+/// How things stand with a seat, as it said itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Of the question with which it said so. A later one is higher.
+    pub number: u64,
+    /// By which it goes.
+    pub deed: Deed,
+    /// By which it would go if enough agreed.
+    pub proposed: Option<Deed>,
+}
+
+impl Standing {
+    /// How things stand with a seat of which only its deed is known, by the word of another. Whatever it says itself is
+    /// later.
+    pub fn introduced(deed: Deed) -> Self {
+        Self { number: 0, deed, proposed: None }
+    }
+
+    /// What is known if both are. A deed that has counted has replaced every earlier one and every earlier proposal, whoever
+    /// told of it.
+    #[must_use]
+    pub fn merged(self, other: Self) -> Self {
+        let (mut late, early) = if self.number < other.number { (other, self) } else { (self, other) };
+        if late.deed.version < early.deed.version {
+            late.proposed = late.proposed.filter(|proposed| early.deed.version < proposed.version);
+            late.deed = early.deed;
+        }
+        late
+    }
+
+    /// The deed by which it goes, or would go.
+    pub fn latest(&self) -> &Deed {
+        self.proposed.as_ref().unwrap_or(&self.deed)
+    }
+
+    /// The witnesses by which it goes, then those by which it would.
+    pub fn lists(&self) -> impl Iterator<Item = &[Seat]> {
+        [Some(&self.deed), self.proposed.as_ref()].into_iter().flatten().map(|deed| &deed.witnesses[..])
+    }
 }
 
 /// What a seat asks its witnesses, once a round.
@@ -45,16 +90,12 @@ pub struct Witnesses {
 pub struct Ask {
     /// Who asks.
     pub seat: Seat,
-    /// Grows with every question of this seat; the answer repeats it.
-    pub number: u64,
-    /// Whom the one who asks takes for its successor: nobody but it decides that.
-    pub next: Seat,
-    /// Whether it takes part fully: it has its witnesses, and is one of its successor's.
+    /// How things stand; the answer repeats the number.
+    pub standing: Standing,
+    /// For how long it has not been sure of its seat.
+    pub unsure_for: Duration,
+    /// Whether it was ever sure of it.
     pub is_settled: bool,
-    /// The witnesses that it goes by, if it has any yet.
-    pub adopted: Option<Witnesses>,
-    /// The witnesses that it would go by if all of them agreed.
-    pub proposed: Option<Witnesses>,
     /// Those who wait longest, as far as it knows.
     pub waiters: Vec<Waiter>,
 }
@@ -68,26 +109,32 @@ pub enum TicketMessage {
     Vouch {
         /// Of the question.
         number: u64,
-        /// The list by which it is meant, if it goes by one.
-        adopted: Option<u32>,
-        /// The list that may replace it, as far as the one who answers is concerned.
+        /// The one who answers stands by every promise that it gave in seats from this number on.
+        since: u64,
+        /// The proposed deed that it has taken notice of.
         proposed: Option<u32>,
         /// Those who wait longest, as far as it knows.
         waiters: Vec<Waiter>,
     },
-    /// You have no seat any more: another one has the place.
+    /// You have that seat no more: its ticket is mine, or another one's.
     Gone {
-        /// Of the question.
-        number: u64,
+        /// Which.
+        seat: Seat,
     },
     /// The seat of mine that you mean is no more, and whatever ran by it has ended.
     NotMe {
         /// Which.
         seat: Seat,
+        /// As in [`TicketMessage::Vouch`].
+        since: u64,
+        /// It never was: nothing was ever said in it.
+        is_vacant: bool,
+        /// All that was said in it, if the member remembers.
+        standing: Option<Standing>,
     },
     /// May I have a ticket?
     Join {
-        /// Which of its seats it would be.
+        /// Where the numbers of its next seat begin.
         incarnation: u64,
         /// Waiting for so long already.
         waited: Duration,
@@ -97,16 +144,18 @@ pub enum TicketMessage {
         /// Who is in the ring.
         coordinators: Vec<MemberId>,
     },
-    /// You have it, as soon as all your witnesses agree and your successor knows you.
+    /// You have it, as soon as enough of these vouch for you.
     Grant {
         /// Who grants it.
         by: Seat,
         /// Yours.
         seat: Seat,
-        /// Those who come after you, nearest first.
-        followers: Vec<Seat>,
+        /// Who comes after you.
+        next: Seat,
         /// Yours.
         witnesses: Vec<Seat>,
+        /// By which the one who comes after you goes.
+        deed: Option<Deed>,
     },
     /// Your witnesses should be these.
     Update {
@@ -115,33 +164,56 @@ pub enum TicketMessage {
         /// The sender first.
         witnesses: Vec<Seat>,
     },
-    /// Those between me and that one do not answer. Vouch for none of them any more.
+    /// Is there anybody in that seat?
+    Knock {
+        /// Which.
+        seat: Seat,
+    },
+    /// I am.
+    Here {
+        /// Which.
+        seat: Seat,
+    },
+    /// That one does not answer. Vouch for it no more, and tell what you know of it.
     Lock {
         /// Who says so.
-        seat: Seat,
+        by: Seat,
         /// Grows with every attempt; the answer repeats it.
         attempt: u64,
-        /// The first one after them.
-        to: Seat,
+        /// Who is meant.
+        seat: Seat,
     },
-    /// I vouch for none of them.
+    /// I do not, and shall take notice of nothing that it says.
     Locked {
         /// Which attempt.
         attempt: u64,
+        /// Who is meant.
+        seat: Seat,
+        /// As in [`TicketMessage::Vouch`].
+        since: u64,
+        /// For so long I have not vouched for it.
+        quiet_for: Duration,
+        /// What it said last.
+        standing: Option<Standing>,
     },
-    /// They are there again: forget it.
+    /// That one speaks again, and somebody is bound by a promise about it. Does that still hold?
+    Bound {
+        /// Who is meant.
+        seat: Seat,
+        /// Who asked for the promise.
+        by: Seat,
+        /// With which attempt.
+        attempt: u64,
+        /// Who gave it.
+        witness: MemberId,
+    },
+    /// It does not: vouch for that one as before.
     Unlock {
-        /// Which attempt.
-        attempt: u64,
-    },
-    /// Enough have agreed for long enough: those between us have no seat any more.
-    Confirm {
-        /// Which attempt.
-        attempt: u64,
-    },
-    /// So it is.
-    Confirmed {
-        /// Which attempt.
+        /// Who is meant.
+        seat: Seat,
+        /// Who asked for the promise.
+        by: Seat,
+        /// With which attempt.
         attempt: u64,
     },
     /// I give my ticket back to you, who come before me.
@@ -150,17 +222,12 @@ pub enum TicketMessage {
         seat: Seat,
         /// Who comes next.
         next: Seat,
-        /// Grows with every try; the answer repeats it.
-        number: u64,
+        /// By which that one goes.
+        deed: Option<Deed>,
     },
     /// I have it.
     Released {
-        /// Which try.
-        number: u64,
-    },
-    /// Not now: this try is void.
-    Refused {
-        /// Which try.
-        number: u64,
+        /// Whose seat has ended.
+        seat: Seat,
     },
 }

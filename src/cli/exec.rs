@@ -15,7 +15,7 @@ use stroll::peer::Errand;
 use tokio::sync::watch;
 
 use super::circles::{self, Circle};
-use super::ending::{Stopped, watch_for_the_end};
+use super::ending::{Stopped, before_the_end, watch_for_the_end};
 use super::exit::{Code, Failed, Passed, Unreachable, UsageError};
 use super::homes::HomeArgs;
 use super::logging::{self, LogArgs};
@@ -86,7 +86,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         let reason = watch_for_the_end(order, args.max_duration)?;
         // The program alone: what follows may be secret.
         let errand = Errand::new("exec", &plan.program.to_string_lossy());
-        let mut circle = circles::enter_only(&args.home, args.solo, &errand).await?;
+        let entering = circles::enter_only(&args.home, args.solo, &errand);
+        let mut circle = before_the_end(&stop, &reason, entering).await?;
         announce(args, &circle);
         let plan = Plan { circle: circle.name().map(str::to_owned), ..plan };
         let outcome = repeat(&plan, schedule.as_ref(), &mut circle, &stop).await;

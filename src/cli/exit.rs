@@ -102,8 +102,9 @@ fn classify(error: &anyhow::Error) -> Code {
         if cause.is::<UsageError>() || cause.is::<Invalid>() || cause.is::<toml::de::Error>() {
             return Code::Usage;
         }
-        let is_not_running = matches!(cause.downcast_ref(), Some(ControlError::NotRunning(_)));
-        if is_not_running || cause.is::<Unreachable>() {
+        let is_silent =
+            matches!(cause.downcast_ref(), Some(ControlError::NotRunning(_) | ControlError::Silent(_)));
+        if is_silent || cause.is::<Unreachable>() {
             return Code::Unreachable;
         }
         match cause.downcast_ref() {

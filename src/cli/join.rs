@@ -25,6 +25,7 @@ use stroll::wire::records::Certificate;
 
 use super::exit::{NotFound, Unreachable, UsageError};
 use super::homes::{self, HomeArgs};
+use super::reach;
 use super::utc::{format_utc, now_s};
 
 /// No text of ours comes near.
@@ -35,8 +36,8 @@ const LISTEN: &str = "0.0.0.0:7433";
 
 /// Join a circle, by the invitation that one of its members sent.
 ///
-/// Makes this member's key here, has it certified, and saves what `stroll run` needs. If it is interrupted, run the same
-/// command again.
+/// Makes this member's key here, has it certified, saves what `stroll run` needs, and looks which members answer. If it is
+/// interrupted, run the same command again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   stroll join st1-…                          with the line that you were sent
@@ -100,7 +101,7 @@ fn by_invitation(args: &Args, text: &str) -> anyhow::Result<()> {
         }
         if is_settled(member, now_s) {
             eprintln!("{} is a member of {name} already.", member.name);
-            tell(args, &name, &member.certificate);
+            tell(args, &name, &home, &member.certificate);
             return Ok(());
         }
     }
@@ -111,7 +112,7 @@ fn by_invitation(args: &Args, text: &str) -> anyhow::Result<()> {
     let certificate = settle(args, &home, key, member, arrived)?;
     save_address(&home, address)?;
     eprintln!("{} is now a member of {name}, in {}", certificate.name, home.path().display());
-    tell(args, &name, &certificate);
+    tell(args, &name, &home, &certificate);
     Ok(())
 }
 
@@ -176,7 +177,7 @@ fn by_grant(args: &Args, text: &str) -> anyhow::Result<()> {
     let certificate = settle(args, &home, key, member, Arrived { certificate, roll, gate, bootstrap })?;
     save_address(&home, address)?;
     eprintln!("{} is now a member of {name}, in {}", certificate.name, home.path().display());
-    tell(args, &name, &certificate);
+    tell(args, &name, &home, &certificate);
     Ok(())
 }
 
@@ -273,11 +274,12 @@ fn is_settled(member: &Credentials, now_s: u64) -> bool {
         && expiry_warning(&member.certificate, now_s).is_none()
 }
 
-fn tell(args: &Args, name: &str, certificate: &Certificate) {
+fn tell(args: &Args, name: &str, home: &Home, certificate: &Certificate) {
     eprintln!(
         "  ✓ authority matches   ✓ key made here, never sent   ✓ certificate until {}",
         format_utc(certificate.not_after_s)
     );
+    reach::tell(home);
     eprintln!("Next: {}", args.homes.run_command(name));
 }
 

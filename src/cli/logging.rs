@@ -1,6 +1,10 @@
-//! The log: to stderr, as text or JSON, as much of it as asked for.
+//! The log: to stderr or a file, as text or JSON, as much of it as asked for.
 
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{ArgAction, ValueEnum};
 use indicatif::MultiProgress;
@@ -24,6 +28,10 @@ pub(super) struct LogArgs {
     /// How log lines look
     #[arg(long, value_enum, default_value_t, env = "STROLL_LOG_FORMAT")]
     log_format: Format,
+
+    /// Append log lines to this file, not to stderr; progress and what a command has to say stay there
+    #[arg(long, value_name = "FILE", env = "STROLL_LOG_FILE")]
+    log_file: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -42,14 +50,35 @@ impl LogArgs {
     }
 }
 
-/// Starts logging to stderr. Once per process.
+/// Starts logging, to stderr if no file is named. Once per process.
 pub(super) fn start(args: &LogArgs) -> Result<(), UsageError> {
-    start_to(args, std::io::stderr)
+    match &args.log_file {
+        Some(path) => start_in(args, path),
+        None => start_to(args, std::io::stderr, is_coloured()),
+    }
 }
 
-/// Starts logging to stderr, around these bars.
+/// The same, to stderr around these bars.
 pub(super) fn start_through(args: &LogArgs, bars: MultiProgress) -> Result<(), UsageError> {
-    start_to(args, move || AroundBars(bars.clone()))
+    match &args.log_file {
+        Some(path) => start_in(args, path),
+        None => start_to(args, move || AroundBars(bars.clone()), is_coloured()),
+    }
+}
+
+fn start_in(args: &LogArgs, path: &Path) -> Result<(), UsageError> {
+    let file = open(path).map_err(|error| UsageError(format!("log-file: {}: {error}", path.display())))?;
+    start_to(args, Arc::new(file), false)
+}
+
+/// Others may write to it as well: whole lines, one after the other. Nobody else reads what is pulled from where.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}
+
+fn is_coloured() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        && std::io::IsTerminal::is_terminal(&std::io::stderr())
 }
 
 /// Writes to stderr while the bars are out of the way.
@@ -65,7 +94,7 @@ impl Write for AroundBars {
     }
 }
 
-fn start_to<W>(args: &LogArgs, writer: W) -> Result<(), UsageError>
+fn start_to<W>(args: &LogArgs, writer: W, is_coloured: bool) -> Result<(), UsageError>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
@@ -77,8 +106,6 @@ where
     };
     let filter =
         EnvFilter::try_new(format!("stroll={level}")).map_err(|error| UsageError(error.to_string()))?;
-    let is_coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-        && std::io::IsTerminal::is_terminal(&std::io::stderr());
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(writer)

@@ -14,6 +14,7 @@ mod exec;
 mod exit;
 mod get;
 mod homes;
+mod inspection;
 mod job;
 mod join;
 mod logging;
@@ -21,6 +22,7 @@ mod mirror;
 mod orders;
 mod paper;
 mod progress;
+mod reach;
 mod run;
 mod settings;
 mod simulate;
@@ -107,7 +109,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Resume(args) => orders::resume(&args),
         Command::Bwlimit(args) => orders::limit(&args),
         Command::Status(args) => status::run(&args),
-        Command::Doctor(args) => doctor::run(&args),
+        Command::Doctor(args) => doctor::run(&args, &settings.transfer),
         Command::Simulate(args) => simulate::run(&args, settings.simulate),
         Command::Completions(args) => paper::completions(&args),
         Command::Man(args) => paper::man(&args),

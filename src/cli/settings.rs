@@ -20,6 +20,8 @@ pub(super) struct Settings {
     pub(super) transfer: Transfer,
     /// How a member runs.
     pub(super) run: RunOptions,
+    /// Who is told: another name for what `run` says of it.
+    notify: Notify,
     /// Streams to follow.
     subscribe: Vec<JobTable<subscribe::StreamOptions>>,
     /// Trees to mirror.
@@ -30,16 +32,28 @@ pub(super) struct Settings {
     pub(super) simulate: simulate::Options,
 }
 
+/// Who is told what people should know.
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Notify {
+    /// Where it is posted to.
+    webhook: Option<String>,
+}
+
 impl Settings {
     /// Reads the file that was named, or the one in the configuration folder if there is one.
     pub(super) fn load(named: Option<&Path>) -> anyhow::Result<Self> {
-        match named {
-            Some(path) => read_toml(path),
+        let mut settings: Self = match named {
+            Some(path) => read_toml(path)?,
             None => match default_path().filter(|path| path.exists()) {
-                Some(path) => read_toml(&path),
-                None => Ok(Self::default()),
+                Some(path) => read_toml(&path)?,
+                None => Self::default(),
             },
+        };
+        if let Some(webhook) = settings.notify.webhook.take() {
+            settings.run.webhook.get_or_insert(webhook);
         }
+        Ok(settings)
     }
 }
 

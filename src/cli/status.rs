@@ -7,7 +7,7 @@ use std::time::Duration;
 use stroll::base::units::{format_duration, human_duration, human_size};
 use stroll::jobs::{JobReport, State};
 use stroll::peer::{
-    BorrowerReport, Client, ControlError, MemberReport, SpanReport, StatusReport, VerdictReport,
+    BorrowerReport, Client, ControlError, MemberReport, RingReport, SpanReport, StatusReport, VerdictReport,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -15,7 +15,7 @@ use super::exit::{Code, Failed, Passed};
 use super::homes::HomeArgs;
 use super::utc::format_utc;
 
-/// Show how the running member is: the token, waiting times, the other members.
+/// Show how the running member is: the token or the tickets, waiting times, the other members.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "they are switches, each on its own")]
 pub(super) struct Args {
@@ -60,14 +60,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         }
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
-        loop {
-            show(&client.status().await?, args)?;
-            // Being interrupted is how watching ends: no failure.
-            tokio::select! {
-                _ = interrupt.recv() => return Ok(()),
-                _ = terminate.recv() => return Ok(()),
-                () = tokio::time::sleep(WATCH_EVERY) => {}
+        let watching = async {
+            loop {
+                show(&client.status().await?, args)?;
+                tokio::time::sleep(WATCH_EVERY).await;
             }
+        };
+        // Being interrupted is how watching ends: no failure.
+        tokio::select! {
+            _ = interrupt.recv() => Ok(()),
+            _ = terminate.recv() => Ok(()),
+            ended = watching => ended,
         }
     })
 }
@@ -78,12 +81,10 @@ fn check(status: Result<StatusReport, ControlError>, args: &Args) -> anyhow::Res
         Ok(status) => status,
         Err(error) => return Err(Passed { code: DOWN, message: format!("down: {error}") }.into()),
     };
-    let is_ailing =
-        |job: &&JobReport| matches!(job.state, State::Lag | State::Slow | State::Rtry | State::Cool);
     let ailing: Vec<String> = status
         .jobs
         .iter()
-        .filter(is_ailing)
+        .filter(|job| is_ailing(job))
         .map(|job| format!("{} [{}]", job.name, job.state.word()))
         .collect();
     if !ailing.is_empty() {
@@ -93,6 +94,15 @@ fn check(status: Result<StatusReport, ControlError>, args: &Args) -> anyhow::Res
     let noun = if count == 1 { "job" } else { "jobs" };
     println!("ok: {count} {noun}, {} [{}]", verdict.level, status.state);
     judge(&status, args)
+}
+
+fn is_ailing(job: &JobReport) -> bool {
+    match job.state {
+        State::Lag | State::Slow | State::Rtry | State::Cool => true,
+        // One that has done its work has nothing against it.
+        State::Stop => job.last_error.is_some(),
+        State::Run | State::Idle | State::Hung | State::Wtok => false,
+    }
 }
 
 fn judge(status: &StatusReport, args: &Args) -> anyhow::Result<()> {
@@ -121,14 +131,16 @@ fn show(status: &StatusReport, args: &Args) -> anyhow::Result<()> {
 
 fn render(status: &StatusReport) -> String {
     let mut text = String::new();
-    let state = match status.state.as_str() {
-        "run" => "pulls",
-        "idle" => "holds the token",
-        "cool" => "leaves the source alone",
-        _ => "waits for the token",
-    };
     let StatusReport { circle, name, member, listen, .. } = status;
-    let _ = writeln!(text, "circle {circle}: {name} ({member}) on {listen} {state} [{}]", status.state);
+    let _ = writeln!(
+        text,
+        "circle {circle}: {name} ({member}) on {listen} {} [{}]",
+        status.doing(),
+        status.state
+    );
+    if let Some(ring) = &status.ring {
+        text.push_str(&ring_lines(ring));
+    }
     if let (Some(token), Some(session)) = (&status.token, status.session) {
         let _ = writeln!(text, "token {token}, session {session}");
     }
@@ -150,19 +162,25 @@ fn render(status: &StatusReport) -> String {
         let _ =
             writeln!(text, "the source keeps its data for {}", format_duration(Duration::from_secs(kept_s)));
     }
-    let count = |name: &str| status.counters.get(name).copied().unwrap_or(0);
-    let _ = writeln!(
-        text,
-        "{} visits, {} slots, {} handed off, {} unreachable, {} made, {} removed; charter {}, bans {}",
-        count("visits"),
-        count("slots"),
-        count("handed_off"),
-        count("unreachable"),
-        count("regenerated"),
-        count("removed"),
-        status.charter_version,
-        status.bans_version,
-    );
+    let count = |name: &str| status.count(name);
+    let rights = if status.ring.is_some() {
+        status.ticket_counts()
+    } else {
+        format!(
+            "{} visits, {} slots, {} handed off, {} unreachable, {} made, {} removed",
+            count("visits"),
+            count("slots"),
+            count("handed_off"),
+            count("unreachable"),
+            count("regenerated"),
+            count("removed"),
+        )
+    };
+    let _ = writeln!(text, "{rights}; charter {}, bans {}", status.charter_version, status.bans_version);
+    if count("duplicate_identity") > 0 {
+        let _ =
+            writeln!(text, "duplicate identity: another process speaks, or spoke, with this member's key");
+    }
     let rejected: u64 = status.rejected.values().sum();
     let (sent, accepted) = (count("datagrams_sent"), count("datagrams_accepted"));
     let _ = writeln!(text, "datagrams: {sent} sent, {accepted} taken in, {rejected} dropped");
@@ -198,6 +216,33 @@ fn render(status: &StatusReport) -> String {
     text
 }
 
+/// The ring of tickets, and our part in it.
+fn ring_lines(ring: &RingReport) -> String {
+    let RingReport { tickets, faults, epoch, waiting, .. } = ring;
+    let mut text = format!("ring {epoch}: {tickets} tickets, faults {faults}; {waiting} waiting\n");
+    let own = match (ring.ticket, ring.coordinates) {
+        (Some(ticket), Some(range)) => {
+            let sure = if ring.sure { "may be used" } else { "may not be used: too few vouch for it" };
+            let coordinates = match range.count {
+                1 => String::new(),
+                _ => format!("; coordinates {}", range.describe(*tickets)),
+            };
+            format!("ticket {ticket}, {sure}{coordinates}")
+        }
+        _ => "no ticket".to_owned(),
+    };
+    let span = |seconds: f64| human_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+    let waited = ring.waited_s.map_or(String::new(), |waited| format!("; waits for {}", span(waited)));
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "{own}{waited}");
+    let coordinators: Vec<String> =
+        ring.coordinators.iter().map(|one| format!("{} {}", one.ticket, one.called())).collect();
+    if !coordinators.is_empty() {
+        let _ = writeln!(text, "in the ring: {}", coordinators.join(", "));
+    }
+    text
+}
+
 fn job_line(job: &JobReport, width: usize) -> String {
     let span = |seconds: f64| human_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default());
     let maybe = |text: Option<String>| text.map_or(String::new(), |text| format!(", {text}"));
@@ -215,17 +260,31 @@ fn job_line(job: &JobReport, width: usize) -> String {
         span(job.state_s),
         job.files,
         human_size(job.bytes),
-        maybe(job.lag_s.map(|lag| format!("lag {}", span(lag)))),
+        maybe(lag(job)),
         maybe(current),
         maybe(error),
     )
+}
+
+/// How far a job that follows a stream is behind, and for how long it has not seen its source if that is long.
+fn lag(job: &JobReport) -> Option<String> {
+    let behind = match (job.lag_s, job.unseen_s) {
+        (Some(seconds), _) => human_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default()),
+        (None, Some(_)) => "?".to_owned(),
+        (None, None) => return None,
+    };
+    let dark = job
+        .dark()
+        .map_or(String::new(), |unseen| format!(", source not seen for {}", human_duration(unseen)));
+    Some(format!("lag {behind}{dark}"))
 }
 
 /// A command that borrows slots.
 fn borrower_line(borrower: &BorrowerReport) -> String {
     let BorrowerReport { name, what, state, since_s, slots, bytes, .. } = borrower;
     let since = human_duration(Duration::try_from_secs_f64(*since_s).unwrap_or_default());
-    format!("{name}  [{}] here for {since}: {what}, {slots} slots, {}", state.word(), human_size(*bytes))
+    let noun = if *slots == 1 { "slot" } else { "slots" };
+    format!("{name}  [{}] here for {since}: {what}, {slots} {noun}, {}", state.word(), human_size(*bytes))
 }
 
 fn describe(span: &SpanReport) -> String {
@@ -248,6 +307,27 @@ fn member_line(member: &MemberReport, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_that_ended_ails_if_something_went_wrong_last() {
+        let mut job = JobReport { state: State::Stop, ..JobReport::default() };
+        assert!(!is_ailing(&job), "its work is done");
+        job.last_error = Some("no such file".to_owned());
+        assert!(is_ailing(&job));
+        job.state = State::Run;
+        assert!(!is_ailing(&job), "it goes on");
+    }
+
+    #[test]
+    fn a_lag_that_nobody_knows_and_a_source_that_nobody_saw_are_shown_as_such() {
+        let job = |lag_s, unseen_s| JobReport { lag_s, unseen_s, ..JobReport::default() };
+        assert_eq!(lag(&job(None, None)), None);
+        assert_eq!(lag(&job(None, Some(3.0))).as_deref(), Some("lag ?"));
+        assert_eq!(lag(&job(Some(0.0), Some(3.0))).as_deref(), Some("lag 0.0 s"));
+        let dark = lag(&job(Some(0.0), Some(200.0)));
+        assert_eq!(dark.as_deref(), Some("lag 0.0 s, source not seen for 3 min 20 s"));
+        assert_eq!(lag(&job(Some(300.0), Some(200.0))).as_deref(), Some("lag 5 min 0 s"));
+    }
 
     #[test]
     fn a_member_that_does_not_answer_and_a_wrong_clock_are_shown() {

@@ -15,6 +15,7 @@ use stroll::fetch::{Address, Fault, Logins, escape};
 use stroll::jobs::filter::{Filter, Rules};
 use stroll::jobs::hook::Hook;
 use stroll::jobs::pull::{Config, Event, Fate, Watch};
+use stroll::jobs::stop::or_stop;
 use stroll::jobs::subscribe::{
     self as job, Delivered, DeliveryError, How, Lag, Order, Outcome, Output, Since, Spec, SubscribeError,
     Tell, named,
@@ -348,7 +349,10 @@ async fn follow(
     let (order, stop) = watch::channel(false);
     let reason = watch_for_the_end(order, args.job.max_duration)?;
     let limiter = Limiter::new(None);
-    let mut circle = circles::enter("subscribe", &args.job.home, args.job.solo, &[&spec.address]).await?;
+    let addresses = [&spec.address];
+    let entering = circles::enter("subscribe", &args.job.home, args.job.solo, &addresses);
+    let Some(entered) = or_stop(&stop, entering).await else { return verdict(*reason.borrow()) };
+    let mut circle = entered?;
     if let Some(name) = circle.name() {
         bars.say(&format!("in the slots of circle {name}"));
     }
@@ -409,7 +413,8 @@ struct Teller<'a> {
     bars: &'a Bars,
     /// Files are asked for before they are there.
     expects_gaps: bool,
-    lag: Mutex<Lag>,
+    /// As it was told last.
+    lag: Mutex<Option<Lag>>,
 }
 
 impl<'a> Teller<'a> {
@@ -436,11 +441,16 @@ impl Tell for Teller<'_> {
     fn lag(&self, lag: Lag) {
         self.bars.note(lag.to_string());
         let mut last = self.lag.lock().expect("nobody panics with the lag in hand");
-        if *last != lag {
-            *last = lag;
-            let Lag { behind, files, bytes } = lag;
-            let event = json!({"event": "lag", "lag_s": behind.as_secs(), "files": files, "bytes": bytes});
-            self.bars.event(&event);
+        // The time since the last look is told when it is long: otherwise there would be something new every second.
+        let shown = Lag { unseen: lag.dark().unwrap_or_default(), ..lag };
+        if *last != Some(shown) {
+            *last = Some(shown);
+            let lag_s = lag.behind().map(|behind| behind.as_secs());
+            let Lag { files, bytes, unseen, .. } = lag;
+            let unseen_s = unseen.as_secs();
+            self.bars.event(
+                &json!({"event": "lag", "lag_s": lag_s, "files": files, "bytes": bytes, "unseen_s": unseen_s}),
+            );
         }
     }
 

@@ -119,7 +119,8 @@ pub fn spawn(
     let (requests, inbox) = mpsc::channel(QUEUE);
     let (events, _) = broadcast::channel(QUEUE);
     let handle = Handle { requests, events: events.clone(), address: socket.local_addr()? };
-    let task = Task { node, socket: Arc::new(socket), clock, inbox, events, has_left: false };
+    let deadline = node.next_deadline();
+    let task = Task { node, socket: Arc::new(socket), clock, inbox, events, deadline, has_left: false };
     Ok((handle, tokio::spawn(task.run())))
 }
 
@@ -136,6 +137,8 @@ struct Task {
     clock: BootClock,
     inbox: mpsc::Receiver<Request>,
     events: broadcast::Sender<(Time, Event)>,
+    /// When the node wants to be woken, as of its last input.
+    deadline: Time,
     has_left: bool,
 }
 
@@ -146,8 +149,7 @@ impl Task {
         // A new socket is not known to be writable before somebody has waited for it; the first datagrams would be lost.
         socket.writable().await?;
         while !self.has_left {
-            let deadline = self.node.next_deadline();
-            let wait = deadline.since(self.clock.now());
+            let wait = self.deadline.since(self.clock.now());
             let call = tokio::select! {
                 // In this order: what was waiting in the socket is heard before time is said to have passed.
                 biased;
@@ -156,15 +158,15 @@ impl Task {
                 () = sleep(wait) => Call::Deadline,
             };
             // But before anything is heard: did we sleep? What is due or was said may no longer be true.
-            self.notice_sleep(deadline)?;
+            self.notice_sleep()?;
             let mut is_flooded = false;
             match call {
                 Call::Received(received) => is_flooded = self.on_received(received, &mut buffer)?,
-                Call::Request(Some(request)) => self.on_request(request),
+                Call::Request(Some(request)) => self.on_request(request)?,
                 Call::Request(None) => return Ok(()),
-                Call::Deadline => self.on_deadline(),
+                Call::Deadline => self.on_deadline()?,
             }
-            if self.take_turns() {
+            if self.take_turns()? {
                 return Ok(());
             }
             if is_flooded {
@@ -178,18 +180,18 @@ impl Task {
     /// Whoever floods the socket makes it ready again at once, and it always goes first above. So after every batch the
     /// commands and the clock get their turn, and what they wait for is bounded by the batch. True if nobody is left to
     /// ask.
-    fn take_turns(&mut self) -> bool {
+    fn take_turns(&mut self) -> Result<bool, DriverError> {
         for _ in 0..REQUESTS {
             match self.inbox.try_recv() {
-                Ok(request) => self.on_request(request),
+                Ok(request) => self.on_request(request)?,
                 Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => return true,
+                Err(TryRecvError::Disconnected) => return Ok(true),
             }
         }
-        if self.node.next_deadline() <= self.clock.now() {
-            self.on_deadline();
+        if self.deadline <= self.clock.now() {
+            self.on_deadline()?;
         }
-        false
+        Ok(false)
     }
 
     /// One batch; true if there may be more.
@@ -202,7 +204,7 @@ impl Task {
         for _ in 0..BATCH {
             match first.take().unwrap_or_else(|| self.socket.try_recv_from(buffer)) {
                 Ok((len, from)) => {
-                    let now = self.clock.now();
+                    let now = self.now()?;
                     let bytes = buffer.get(..len).unwrap_or_default();
                     self.node.handle(Input::Datagram { bytes, from }, now);
                     self.drain(now);
@@ -216,8 +218,8 @@ impl Task {
         Ok(true)
     }
 
-    fn on_request(&mut self, request: Request) {
-        let now = self.clock.now();
+    fn on_request(&mut self, request: Request) -> Result<(), DriverError> {
+        let now = self.now()?;
         match request {
             Request::Command(command) => {
                 self.node.handle(Input::Command(*command), now);
@@ -231,11 +233,23 @@ impl Task {
                 drop(answer.send(entries.collect()));
             }
         }
+        Ok(())
+    }
+
+    /// The time at which the node hears the next thing. We may have stood still since the last one, in the midst of our
+    /// work, and then it hears of that first: it would take what is overdue for something that just became due.
+    fn now(&mut self) -> Result<Time, DriverError> {
+        let now = self.clock.now();
+        if now.since(self.deadline) <= LATE {
+            return Ok(now);
+        }
+        self.notice_sleep()?;
+        Ok(self.clock.now())
     }
 
     /// A deadline that passed more than a second ago while nobody looked, or clocks that moved against each other.
-    fn notice_sleep(&mut self, deadline: Time) -> Result<(), DriverError> {
-        let late = self.clock.now().since(deadline);
+    fn notice_sleep(&mut self) -> Result<(), DriverError> {
+        let late = self.clock.now().since(self.deadline);
         match self.clock.look() {
             Some(Disturbance::Slept(asleep)) => self.slept(asleep.max(late)),
             Some(Disturbance::Jumped { wall_offset_ms }) => {
@@ -248,10 +262,11 @@ impl Task {
         }
     }
 
-    fn on_deadline(&mut self) {
-        let now = self.clock.now();
+    fn on_deadline(&mut self) -> Result<(), DriverError> {
+        let now = self.now()?;
         self.node.handle(Input::Wake, now);
         self.drain(now);
+        Ok(())
     }
 
     fn slept(&mut self, asleep: Duration) -> Result<(), DriverError> {
@@ -280,6 +295,7 @@ impl Task {
                 }
             }
         }
+        self.deadline = self.node.next_deadline();
     }
 }
 
@@ -305,10 +321,11 @@ mod tests {
     use super::*;
     use crate::node::{Config, Identity};
     use crate::proto::directory;
+    use crate::proto::handoff::{self, Dropped};
     use crate::trust::{Authority, GateKey, PrivateKey, Suite};
     use crate::wire::records::{Charter, Mode, RuleSet};
 
-    fn node(address: SocketAddr, clock: &BootClock) -> Node {
+    fn node(address: SocketAddr, clock: &BootClock, now: Time) -> Node {
         let authority = Authority::new(PrivateKey::from_seed(Suite::Simulated, [9; 32]));
         let charter = authority.sign_charter(Charter {
             circle: authority.circle(),
@@ -338,7 +355,7 @@ mod tests {
             directory: directory::Config::default(),
         };
         let identity = Identity { key, certificate, roll, gate: GateKey::from_bytes([3; 32]) };
-        Node::new(identity, config, clock.now()).unwrap()
+        Node::new(identity, config, now).unwrap()
     }
 
     /// And none of the flood is lost between two batches: there may be a Commit in it.
@@ -346,7 +363,7 @@ mod tests {
     async fn a_command_waits_for_one_batch_of_a_flood_and_no_longer() {
         let (socket, clock) = (UdpSocket::bind("127.0.0.1:0").await.unwrap(), BootClock::new());
         let address = socket.local_addr().unwrap();
-        let (handle, _task) = spawn(node(address, &clock), socket, clock).unwrap();
+        let (handle, _task) = spawn(node(address, &clock, clock.now()), socket, clock).unwrap();
         let flood = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         for _ in 0..=3 * BATCH {
             flood.send_to(b"junk", address).unwrap();
@@ -361,6 +378,49 @@ mod tests {
         let flood = 3 * batch + 1;
         while handle.status().await.unwrap().rejected.values().sum::<u64>() < flood {
             tokio::task::yield_now().await;
+        }
+    }
+
+    /// A task that has stood still in the midst of its work since its node pulled, longer than a token may be kept.
+    async fn stalled_holder() -> (Task, mpsc::Sender<Request>, broadcast::Receiver<(Time, Event)>) {
+        let (socket, clock) = (UdpSocket::bind("127.0.0.1:0").await.unwrap(), BootClock::new());
+        let then = clock.now() - Duration::from_secs(60);
+        let node = node(socket.local_addr().unwrap(), &clock, then);
+        let (requests, inbox) = mpsc::channel(QUEUE);
+        let (events, happened) = broadcast::channel(QUEUE);
+        let deadline = node.next_deadline();
+        let mut task =
+            Task { node, socket: Arc::new(socket), clock, inbox, events, deadline, has_left: false };
+        for command in [Command::Work(true), Command::Found] {
+            task.node.handle(Input::Command(command), then);
+            task.drain(then);
+        }
+        assert!(task.node.status(then).is_pulling);
+        (task, requests, happened)
+    }
+
+    /// They were taken for a plain wake-up, and the token was kept.
+    #[tokio::test]
+    async fn a_stall_in_the_midst_of_work_is_told_before_anything_else() {
+        for during in ["a turn", "a datagram", "a question"] {
+            let (mut task, requests, mut happened) = stalled_holder().await;
+            let (status, _asked) = oneshot::channel();
+            match during {
+                "a turn" => assert!(!task.take_turns().unwrap()),
+                "a datagram" => {
+                    let junk = Ok((4, task.socket.local_addr().unwrap()));
+                    assert!(!task.on_received(junk, &mut [0; BUFFER]).unwrap());
+                }
+                _ => {
+                    requests.send(Request::Status(status)).await.unwrap();
+                    assert!(!task.take_turns().unwrap());
+                }
+            }
+            let events = std::iter::from_fn(|| happened.try_recv().ok()).map(|(_, event)| event);
+            let is_dropped = |event: &Event| {
+                matches!(event, Event::Handoff(handoff::Event::Dropped { because: Dropped::Slept, .. }))
+            };
+            assert_eq!(events.filter(is_dropped).count(), 1, "during {during}");
         }
     }
 }

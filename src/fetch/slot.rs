@@ -23,6 +23,8 @@ pub struct Slot {
     ends: Option<Ends>,
     rate_bytes_per_sec: Option<u64>,
     counts_connections: bool,
+    /// Until when there is a right to read, which is prolonged while it lasts.
+    lease: Option<watch::Receiver<Time>>,
     stop: watch::Receiver<bool>,
     /// The user's own order to stop, if it is not the one above.
     also: Option<watch::Receiver<bool>>,
@@ -42,7 +44,14 @@ impl Slot {
 
     /// A slot that ends only by order: what a user without a circle has.
     pub fn eternal(stop: watch::Receiver<bool>) -> Self {
-        Self { ends: None, rate_bytes_per_sec: None, counts_connections: false, stop, also: None }
+        Self {
+            ends: None,
+            rate_bytes_per_sec: None,
+            counts_connections: false,
+            lease: None,
+            stop,
+            also: None,
+        }
     }
 
     /// The same slot at no more than this rate.
@@ -57,6 +66,18 @@ impl Slot {
     pub fn counting_connections(mut self, counts: bool) -> Self {
         self.counts_connections = counts;
         self
+    }
+
+    /// The same slot, which also ends when its lease does, unless that was prolonged by then.
+    #[must_use]
+    pub fn leased(mut self, lease: Option<watch::Receiver<Time>>) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Its lease, to hand it on.
+    pub fn lease(&self) -> Option<watch::Receiver<Time>> {
+        self.lease.clone()
     }
 
     /// The same slot, which this order ends as well.
@@ -81,12 +102,17 @@ impl Slot {
         self.ends.is_some()
     }
 
-    /// How much time is left; `None` if there is no end in sight.
+    /// How much time is left, if its lease is prolonged for so long; `None` if there is no end in sight.
     pub fn left(&self) -> Option<Duration> {
-        if self.is_stopped() {
+        if self.is_stopped() || self.lease_left().is_some_and(|left| left.is_zero()) {
             return Some(Duration::ZERO);
         }
         self.ends.as_ref().map(|ends| ends.at.since((ends.clock)()))
+    }
+
+    fn lease_left(&self) -> Option<Duration> {
+        let (lease, ends) = (self.lease.as_ref()?, self.ends.as_ref()?);
+        Some(lease.borrow().since((ends.clock)()))
     }
 
     /// Whether not one more byte may be read.
@@ -101,7 +127,7 @@ impl Slot {
         loop {
             let nap = match self.left() {
                 Some(Duration::ZERO) => return,
-                Some(left) => left.min(LOOK_EVERY),
+                Some(left) => left.min(self.lease_left().unwrap_or(left)).min(LOOK_EVERY),
                 None => LOOK_EVERY,
             };
             tokio::select! {
@@ -156,6 +182,21 @@ mod tests {
         assert!(!eternal.is_over());
         order.send_replace(true);
         assert!(slot.is_over() && eternal.is_over());
+    }
+
+    #[test]
+    fn a_slot_is_over_when_its_lease_is_not_prolonged() {
+        let now = Arc::new(AtomicU64::new(0));
+        let (_order, stop) = watch::channel(false);
+        let (lease, leased) = watch::channel(Time::from_secs(3));
+        let slot = Slot::until(Time::from_secs(9), ticking(now.clone()), stop).leased(Some(leased));
+        assert_eq!(slot.left(), Some(Duration::from_secs(9)), "it is expected to be prolonged");
+        now.store(2, Ordering::SeqCst);
+        lease.send_replace(Time::from_secs(5));
+        now.store(4, Ordering::SeqCst);
+        assert!(!slot.is_over());
+        now.store(5, Ordering::SeqCst);
+        assert!(slot.is_over());
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@
 //! know takes a copy of all [`JobReport`]s.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::pull::{Event, Fate, Watch};
+use super::subscribe::lag::dark;
 use crate::fetch::engine;
 use crate::fetch::{Fault, escape};
 
@@ -95,8 +97,11 @@ pub struct JobReport {
     pub chunk_bytes: Option<u64>,
     /// Why the chunk is another one than before: the last few, newest last.
     pub chunk_changes: Vec<String>,
-    /// How far behind its source it is.
+    /// How far behind its source it is, by what was there when it looked last; nothing if nobody knows.
     pub lag_s: Option<f64>,
+    /// How long ago it saw all that the source has, or began if it never did. Only of jobs that follow a stream.
+    #[serde(default)]
+    pub unseen_s: Option<f64>,
     /// How many bytes that are known to be there are not here yet.
     pub lag_bytes: Option<u64>,
     /// The file it is at.
@@ -107,6 +112,14 @@ pub struct JobReport {
     pub last_error: Option<String>,
 }
 
+impl JobReport {
+    /// For how long the source was not seen, if that says more than the lag does.
+    pub fn dark(&self) -> Option<Duration> {
+        let span = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        dark(self.lag_s.map_or(Duration::ZERO, span), span(self.unseen_s?))
+    }
+}
+
 /// How many reasons are kept.
 const CHANGES: usize = 8;
 
@@ -114,6 +127,8 @@ const CHANGES: usize = 8;
 #[derive(Clone, Debug, Default)]
 pub struct Board {
     jobs: Arc<Mutex<BTreeMap<u64, Arc<Mutex<Job>>>>>,
+    /// What other processes brought in slots of this one.
+    borrowed_bytes: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
@@ -160,6 +175,16 @@ impl Board {
         self.lock().values().map(|job| lock(job).current()).collect()
     }
 
+    /// Another process brought so much in a slot of this one.
+    pub fn add_borrowed(&self, bytes: u64) {
+        self.borrowed_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// What other processes brought in slots of this one.
+    pub fn borrowed_bytes(&self) -> u64 {
+        self.borrowed_bytes.load(Ordering::Relaxed)
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Mutex<Job>>>> {
         self.jobs.lock().expect("nobody panics with the board in hand")
     }
@@ -177,11 +202,12 @@ impl Line {
         self.lock().set_state(state);
     }
 
-    /// How far it is behind its source.
-    pub fn set_lag(&self, lag: Option<Duration>, bytes: Option<u64>) {
+    /// How far it is behind its source, and for how long that was not looked at.
+    pub fn set_lag(&self, lag: Option<Duration>, bytes: Option<u64>, unseen: Option<Duration>) {
         let mut job = self.lock();
         job.report.lag_s = lag.map(|lag| lag.as_secs_f64());
         job.report.lag_bytes = bytes;
+        job.report.unseen_s = unseen.map(|unseen| unseen.as_secs_f64());
     }
 
     /// So many replicas were removed.
@@ -192,6 +218,11 @@ impl Line {
     /// Something went wrong.
     pub fn failed(&self, error: &str) {
         self.lock().failed(error);
+    }
+
+    /// What went wrong before does not matter any more: all went well since.
+    pub fn mended(&self) {
+        self.lock().report.last_error = None;
     }
 
     /// What it says of itself.

@@ -120,7 +120,8 @@ pub async fn exec(
                 None => return Ok(Outcome::NoSlots),
             },
         };
-        let run = run_in(plan, turn, stop).await?;
+        // Who cannot run has no use for another turn either.
+        let run = run_in(plan, turn, stop).await.inspect_err(|_| slots.want(false))?;
         tracing::info!(?run, "the command ended");
         let status = match run {
             Run::Slot => {
@@ -334,6 +335,20 @@ mod tests {
         let nothing = Plan { program: "/nonexistent/x".into(), ..sh("", folder.path()) };
         let error = exec(&nothing, &mut Slots::eternal(), &stop).await.expect_err("nothing to run");
         assert!(matches!(error, ExecError::Start { error, .. } if error.kind() == io::ErrorKind::NotFound));
+    }
+
+    #[tokio::test]
+    async fn who_cannot_be_started_wants_no_more_turns() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let nothing = Plan { program: "/nonexistent/x".into(), ..sh("", folder.path()) };
+        let (mut slots, giver) = Slots::given();
+        let (_order, stop) = watch::channel(false);
+        let giving = tokio::spawn(give(giver, 1_500));
+        exec(&nothing, &mut slots, &stop).await.expect_err("nothing to run");
+        // It says so, and need not be gone for that.
+        let turns = tokio::time::timeout(LONG, giving).await.expect("it was told");
+        assert_eq!(turns.expect("it gives"), 1);
+        drop(slots);
     }
 
     #[tokio::test]

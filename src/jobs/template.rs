@@ -28,6 +28,11 @@ const LONGEST_STEP_S: i64 = 10 * 366 * 86_400;
 /// A moment with which a template is tried.
 const SOME_MOMENT: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
+/// One that differs from it in everything that can be written of a moment: the year, with and without its century, the month,
+/// the day, its weekday, the hour, the minute and the second.
+const ANOTHER_MOMENT: Timestamp =
+    Timestamp::constant(4_102_444_800 + 40 * 86_400 + 13 * 3_600 + 14 * 60 + 15, 0);
+
 /// What is wrong with a template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
@@ -43,6 +48,9 @@ pub enum TemplateError {
     /// Not what strftime knows.
     #[error("`{0}` is not a template; write for example %Y/%m/%d/frame-%H%M%S.gwf: {1}")]
     Format(String, String),
+    /// It is the same at all times.
+    #[error("`{0}` makes the same name at all times; write for example %Y/%m/%d/frame-%H%M%S.gwf")]
+    Constant(String),
     /// It makes a name that is none.
     #[error("`{template}` makes the name `{name}`: {why}")]
     Name {
@@ -81,7 +89,9 @@ impl Template {
             other => TemplateError::Zone(other.to_string()),
         })?;
         let template = Self { text: text.to_owned(), zone: zone.unwrap_or(TimeZone::UTC), step_s };
-        template.name_at(SOME_MOMENT)?;
+        if template.name_at(SOME_MOMENT)? == template.name_at(ANOTHER_MOMENT)? {
+            return Err(TemplateError::Constant(template.text));
+        }
         Ok(template)
     }
 
@@ -180,6 +190,19 @@ mod tests {
 
     fn paths(names: Names<'_>) -> Vec<String> {
         names.map(|(_, names)| names.iter().map(Name::as_str).collect::<Vec<_>>().join("/")).collect()
+    }
+
+    #[test]
+    fn a_template_that_is_the_same_at_all_times_is_none() {
+        let parse = |text: &str| Template::parse(text, Duration::from_secs(60));
+        for text in ["frame.gwf", "%%Y/frame", "a/b", "TZ=Europe/Rome frame"] {
+            assert!(matches!(parse(text), Err(TemplateError::Constant(_))), "{text}: {:?}", parse(text));
+        }
+        for text in
+            ["%Y", "%C", "%y", "%m", "%d", "%j", "%H", "%I", "%M", "%S", "%a", "%b", "%p", "%s", "%u", "%V"]
+        {
+            assert!(parse(text).is_ok(), "{text}: {:?}", parse(text));
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::trust::{self, Refusal};
 use crate::wire::records::Certificate;
 use crate::wire::{self, Body, Datagram, Envelope, Header, Kind};
 
-use super::machine::{KEY_CACHE, Node};
+use super::machine::Node;
 
 /// Why a datagram was dropped. Counted, never answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum Rejection {
     Irrelevant,
     /// Too many of them.
     TooMany,
+    /// A token too many: of its generator, or of who brings it.
+    Quota,
     /// A sender without a known certificate, and it brought none.
     UnknownSender,
     /// A certificate that is not valid here.
@@ -34,6 +36,7 @@ impl Rejection {
             Self::Wire(rejected) => rejected.name(),
             Self::Irrelevant => "irrelevant",
             Self::TooMany => "too_many",
+            Self::Quota => "quota",
             Self::UnknownSender => "unknown_sender",
             Self::Certificate(_) => "certificate",
             Self::Signature => "signature",
@@ -55,7 +58,15 @@ impl Node {
         if !self.is_relevant(&envelope, now) {
             return Err(Rejection::Irrelevant);
         }
+        if matches!(header.kind, Kind::Move | Kind::Commit) {
+            let slot = self.identity.roll.charter().slot;
+            if !self.quota.allows(header.token, header.sender, slot, now) {
+                return Err(Rejection::Quota);
+            }
+        }
+        let is_at_home = self.directory.address(header.sender) == Some(from);
         let is_allowed = match header.kind {
+            _ if is_at_home && self.buckets.allow_member(header.sender, now) => true,
             // What belongs to something that is under way, as was just seen.
             Kind::Ack
             | Kind::Commit
@@ -70,11 +81,17 @@ impl Node {
         if !is_allowed {
             return Err(Rejection::TooMany);
         }
-        let key = match header.kind {
-            Kind::Enrol => enrolling_key(&envelope)?,
-            _ => self.sender_certificate(&envelope, now)?.key,
+        let (suite, signed) = (self.identity.key.suite(), envelope.signed_bytes());
+        let is_signed = if header.kind == Kind::Enrol {
+            trust::verify(suite, &enrolling_key(&envelope)?, &signed, envelope.signature())
+        } else {
+            let key = self.sender_certificate(&envelope, now)?.key;
+            let handoff = &self.handoff;
+            let is_needed = |member| handoff.is_engaged_with(member);
+            let checker = self.keyring.checker(suite, header.sender, &key, is_needed);
+            checker.is_some_and(|checker| checker.check(&signed, envelope.signature()))
         };
-        if !trust::verify(self.identity.key.suite(), &key, &envelope.signed_bytes(), envelope.signature()) {
+        if !is_signed {
             return Err(Rejection::Signature);
         }
         let datagram = envelope.read()?;
@@ -111,7 +128,7 @@ impl Node {
             Kind::Leave | Kind::Charter | Kind::Bans => return true,
         };
         let (from, token, session) = (header.sender, header.token, header.session);
-        let is_open = header.kind != Kind::Move || self.agent.is_open();
+        let is_open = header.kind != Kind::Move || (self.agent.is_open() && now >= self.unhealthy_until);
         is_open && self.handoff.is_relevant(&handoff::Received { from, token, session, message }, now)
     }
 
@@ -143,16 +160,14 @@ impl Node {
             return Err(Rejection::TooMany);
         }
         self.identity.roll.check_certificate(&certificate, wall_s).map_err(Rejection::Certificate)?;
-        if self.keys.len() >= KEY_CACHE {
-            self.keys.pop_first();
-        }
-        self.keys.insert(sender, certificate.clone());
+        let handoff = &self.handoff;
+        self.keyring.add(sender, certificate.clone(), |member| handoff.is_engaged_with(member));
         Ok(certificate)
     }
 
     fn known_certificates(&self, member: MemberId) -> impl Iterator<Item = &Certificate> {
         let listed = self.directory.get(member).map(|known| &known.entry().certificate);
-        self.keys.get(&member).into_iter().chain(listed)
+        self.keyring.certificate(member).into_iter().chain(listed)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use crate::base::Time;
+use crate::base::{MemberId, Time};
 
 /// Sources that are told apart at once; beyond that all others share one bucket.
 const SOURCES: usize = 1024;
@@ -38,6 +38,8 @@ impl Bucket {
 
 /// A source may ask for 20 signatures a second: a holder that hands off ten times a second needs fewer.
 const SOURCE: (f64, f64) = (20.0, 40.0);
+/// Members that have a budget of their own at once: more than a directory holds.
+const MEMBERS: usize = 512;
 /// All sources together 2,000: a tenth of what a core can verify.
 const SIGNATURES: (f64, f64) = (2000.0, 400.0);
 /// Answers to our own open offers have a budget that no flood of questions can empty.
@@ -50,6 +52,7 @@ const NEWS: (f64, f64) = (10.0, 20.0);
 /// All budgets of one node.
 #[derive(Debug)]
 pub(super) struct Buckets {
+    members: BTreeMap<MemberId, Bucket>,
     sources: BTreeMap<SocketAddr, Bucket>,
     others: Bucket,
     signatures: Bucket,
@@ -61,6 +64,7 @@ pub(super) struct Buckets {
 impl Buckets {
     pub(super) fn new(now: Time) -> Self {
         Self {
+            members: BTreeMap::new(),
             sources: BTreeMap::new(),
             others: Bucket::full(SOURCE.1, now),
             signatures: Bucket::full(SIGNATURES.1, now),
@@ -68,6 +72,19 @@ impl Buckets {
             certificates: Bucket::full(CERTIFICATES.1, now),
             news: Bucket::full(NEWS.1, now),
         }
+    }
+
+    /// Something in a member's name, from the place where that member is. It has a budget of its own, which no flood from
+    /// elsewhere can empty.
+    pub(super) fn allow_member(&mut self, member: MemberId, now: Time) -> bool {
+        if self.members.len() >= MEMBERS && !self.members.contains_key(&member) {
+            self.members.retain(|_, bucket| !bucket.is_full(SOURCE.0, SOURCE.1, now));
+            if self.members.len() >= MEMBERS {
+                return false;
+            }
+        }
+        let bucket = self.members.entry(member).or_insert_with(|| Bucket::full(SOURCE.1, now));
+        bucket.take(SOURCE.0, SOURCE.1, now)
     }
 
     /// A question: the source's own budget, then everybody's.
@@ -129,6 +146,26 @@ mod tests {
         assert!(allowed <= 400, "{allowed}");
         assert!(buckets.sources.len() <= SOURCES);
         assert!(buckets.allow_answer(Time::ZERO));
+    }
+
+    #[test]
+    fn a_member_where_it_is_known_to_be_has_its_own_budget() {
+        let mut buckets = Buckets::new(Time::ZERO);
+        for port in 0..2000 {
+            buckets.allow_question(source(port), Time::ZERO);
+        }
+        assert!(!buckets.allow_question(source(60_000), Time::ZERO));
+        let member = |number: u16| {
+            let [high, low] = number.to_be_bytes();
+            MemberId::from_bytes([high, low, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+        };
+        let allowed = (0..100).filter(|_| buckets.allow_member(member(1), Time::ZERO)).count();
+        assert_eq!(allowed, 40);
+        for number in 0..2000 {
+            buckets.allow_member(member(number), Time::ZERO);
+        }
+        assert_eq!(buckets.members.len(), MEMBERS);
+        assert!(buckets.allow_member(member(3000), Time::from_secs(10)), "the quiet ones made room");
     }
 
     #[test]

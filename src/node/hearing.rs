@@ -146,6 +146,7 @@ impl Node {
         {
             return;
         }
+        self.on_newer_record(own.record.address, now);
         self.sequence = self.sequence.max(theirs.saturating_add(QUESTIONS_OF_A_RUN));
         self.sign_record(self.record.address);
     }
@@ -171,11 +172,12 @@ impl Node {
         self.tell_the_banned();
         let roll = &self.identity.roll;
         let listed = self.directory.iter().map(|(member, known)| (member, &known.entry().certificate));
-        let heard = self.keys.iter().map(|(member, certificate)| (*member, certificate));
-        let banned = listed.chain(heard).filter(|(_, certificate)| roll.is_banned(certificate.serial));
+        let banned = listed
+            .chain(self.keyring.certificates())
+            .filter(|(_, certificate)| roll.is_banned(certificate.serial));
         self.to_handoff.extend(banned.map(|(member, _)| handoff::Input::Banned { member }));
         self.directory.retain(|certificate| !roll.is_banned(certificate.serial));
-        self.keys.retain(|_, certificate| !roll.is_banned(certificate.serial));
+        self.keyring.retain(|certificate| !roll.is_banned(certificate.serial));
         self.outbox.tell(Event::BansChanged { version: roll.bans_version() });
         self.expel_myself_if_banned(now);
     }

@@ -12,28 +12,32 @@ use crate::proto::handoff::{self, Handoff};
 use crate::proto::load::{self, Load};
 use crate::proto::tickets;
 use crate::trust::{self, Refusal, Roll};
-use crate::wire::records::{AddressRecord, Certificate, Charter, Entry, RuleSet};
+use crate::wire::records::{AddressRecord, Charter, Entry, RuleSet};
 use crate::wire::{ANYONE, Header, Kind};
 
 use super::buckets::Buckets;
 use super::freshness::LastQuestions;
+use super::keyring::Keyring;
 use super::nouns::{Command, Config, Event, Identity, Input, Output};
 use super::outbox::Outbox;
 use super::pull::Pull;
+use super::quota::Quota;
 use super::status::Counters;
 use super::tickets::{Office, tickets_config};
+use super::twin::Twin;
 
 /// How long a member has to answer before it counts as silent.
 const SCOUT_PATIENCE: Duration = Duration::from_secs(3);
-
-/// Certificates of members that are not in the directory, for as long as they speak to us.
-pub(super) const KEY_CACHE: usize = 256;
 
 /// Addresses to begin at, at most.
 pub(super) const GREETED_LIMIT: usize = 16;
 
 /// How often the directory looks for whom to forget.
 const TIDY_EVERY: Duration = Duration::from_secs(30);
+
+/// How long a member whose loop lagged takes no token: what kept it from listening may well do so again at once. No longer
+/// than it takes a giver to offer in vain and to look for another, or a circle of two would wait for nothing.
+const RECOVERY: Duration = Duration::from_secs(3);
 
 /// How many members hear a goodbye.
 const GOODBYES: usize = 8;
@@ -92,6 +96,8 @@ pub struct Node {
     pub(super) record: AddressRecord,
     /// The last number given to a record or a question of ours.
     pub(super) sequence: u64,
+    /// Another process with our key.
+    pub(super) twin: Twin,
     pub(super) wall_offset_ms: i64,
     pub(super) agent: Agent,
     pub(super) handoff: Handoff,
@@ -101,7 +107,7 @@ pub struct Node {
     pub(super) load: Load,
     pub(super) buckets: Buckets,
     pub(super) rng: Rng,
-    pub(super) keys: BTreeMap<MemberId, Certificate>,
+    pub(super) keyring: Keyring,
     pub(super) asked: Vec<Asked>,
     pub(super) last_questions: LastQuestions,
     /// Addresses at which to begin, for as long as nobody is known.
@@ -113,11 +119,15 @@ pub struct Node {
     pub(super) pull: Pull,
     pub(super) wants_work: bool,
     pub(super) cool_until: Time,
+    /// Our own loop lagged: until then we take no token.
+    pub(super) unhealthy_until: Time,
     pub(super) leaving: Leaving,
     pub(super) tidy_at: Time,
     /// When members are asked again for a certificate that ends soon.
     pub(super) renew_at: Time,
     pub(super) counters: Counters,
+    /// Tokens that came here lately.
+    pub(super) quota: Quota,
     pub(super) to_agent: VecDeque<agent::Input>,
     pub(super) to_handoff: VecDeque<handoff::Input>,
     /// Entries that came with a handoff: what was heard when. They are checked when nothing is left to be said.
@@ -153,6 +163,7 @@ impl Node {
             me,
             record,
             sequence: config.sequence,
+            twin: Twin::default(),
             wall_offset_ms: config.wall_offset_ms,
             agent,
             handoff,
@@ -161,7 +172,7 @@ impl Node {
             load: Load::new(nominal_period).starting(now),
             buckets: Buckets::new(now),
             rng,
-            keys: BTreeMap::new(),
+            keyring: Keyring::default(),
             asked: Vec::new(),
             last_questions: LastQuestions::default(),
             greeted: Vec::new(),
@@ -171,10 +182,12 @@ impl Node {
             pull: Pull::Idle,
             wants_work: false,
             cool_until: now,
+            unhealthy_until: now,
             leaving: Leaving::No,
             tidy_at: now + TIDY_EVERY,
             renew_at: now,
             counters: Counters::default(),
+            quota: Quota::default(),
             to_agent: VecDeque::new(),
             to_handoff: VecDeque::new(),
             to_learn: VecDeque::new(),
@@ -341,7 +354,9 @@ impl Node {
         }
     }
 
+    /// Who did not listen knows too little to make a token, and is not fit to take one.
     fn on_stalled(&mut self, now: Time) {
+        self.unhealthy_until = now + RECOVERY;
         self.to_agent.push_back(agent::Input::Stalled);
         self.load.handle(load::Input::Stalled, now);
     }

@@ -204,6 +204,11 @@ pub enum Event {
         /// Who.
         member: MemberId,
     },
+    /// Another process speaks with this member's key. Told once a minute at most.
+    DuplicateIdentity {
+        /// Where that says that it is.
+        address: SocketAddr,
+    },
     /// The circle leaves its source alone.
     Cooling {
         /// Until when.

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::base::{MemberId, Session, Time, TokenId};
+use crate::base::{MemberId, Seat, Session, Ticket, Time, TokenId};
 use crate::proto::load::{Advice, Summary, Verdict};
-use crate::proto::{agent, handoff};
-use crate::wire::records::Certificate;
+use crate::proto::{agent, handoff, tickets};
+use crate::wire::records::{Certificate, Ring};
 
 use super::admission::Rejection;
 use super::machine::Node;
+use super::pull::Pull;
 
 /// Everything that was counted since the start.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +26,11 @@ pub(super) struct Counters {
     handed_off: u64,
     unreachable: u64,
     dropped: u64,
+    authority_conflicts: u64,
+    pub(super) duplicate_identity: u64,
+    tickets_taken: u64,
+    tickets_lost: u64,
+    excluded: u64,
 }
 
 impl Counters {
@@ -53,6 +59,16 @@ impl Counters {
             handoff::Event::Confirmed { .. } => self.handed_off += 1,
             handoff::Event::Unreachable { .. } => self.unreachable += 1,
             handoff::Event::Dropped { .. } => self.dropped += 1,
+            handoff::Event::AuthorityConflict { .. } => self.authority_conflicts += 1,
+            _ => {}
+        }
+    }
+
+    pub(super) fn note_ticket(&mut self, event: &tickets::Event) {
+        match event {
+            tickets::Event::Took { .. } => self.tickets_taken += 1,
+            tickets::Event::Lost { is_given_back: false, .. } => self.tickets_lost += 1,
+            tickets::Event::Excluded { seats } => self.excluded += seats.len() as u64,
             _ => {}
         }
     }
@@ -81,6 +97,38 @@ pub struct MemberStatus {
     pub expires_s: u64,
 }
 
+/// A member's part in a ring of tickets.
+#[derive(Clone, Debug)]
+pub struct RingStatus {
+    /// As the charter says.
+    pub ring: Ring,
+    /// Ours.
+    pub seat: Option<Seat>,
+    /// Whether it may be used.
+    pub is_sure: bool,
+    /// Who comes after us; ourselves if we are alone.
+    pub next: Option<Seat>,
+    /// Who has a ticket as far as we know: ourselves first, then who comes after us.
+    pub coordinators: Vec<Seat>,
+    /// How many members wait for a ticket, as far as we know.
+    pub waiting: usize,
+    /// How long we have waited for a ticket that may be used.
+    pub waits_for: Option<Duration>,
+}
+
+impl RingStatus {
+    /// The tickets that are ours to give: from ours down to before the next one's, as the first, the last and how many.
+    pub fn coordinated(&self) -> Option<(Ticket, Ticket, Ticket)> {
+        let (from, next) = (i32::from(self.seat?.ticket), i32::from(self.next?.ticket));
+        let tickets = i32::from(self.ring.tickets.max(1));
+        // From ourselves to ourselves it is the whole way round.
+        let count = (from - next - 1).rem_euclid(tickets) + 1;
+        let last = (from - count + 1).rem_euclid(tickets);
+        let ticket = |number: i32| Ticket::try_from(number).ok();
+        Some((ticket(from)?, ticket(last)?, ticket(count)?))
+    }
+}
+
 /// A node at one moment.
 #[derive(Clone, Debug)]
 pub struct Status {
@@ -90,6 +138,8 @@ pub struct Status {
     pub certificate: Certificate,
     /// The token that is here.
     pub token: Option<(TokenId, Session)>,
+    /// The ring of tickets, in a circle that goes by them.
+    pub ring: Option<RingStatus>,
     /// Whether a slot runs.
     pub is_pulling: bool,
     /// How much longer the circle leaves its source alone.
@@ -126,6 +176,16 @@ pub struct Status {
     pub unreachable: u64,
     /// Tokens given up here: the computer slept.
     pub dropped: u64,
+    /// Offers of a token that is here: somebody else believes to have it.
+    pub authority_conflicts: u64,
+    /// Signs of another process with this member's key.
+    pub duplicate_identity: u64,
+    /// Tickets that this member had.
+    pub tickets_taken: u64,
+    /// Tickets that it lost, and did not give back.
+    pub tickets_lost: u64,
+    /// Members whose tickets were taken over here.
+    pub excluded: u64,
     /// Datagrams sent.
     pub sent: u64,
     /// Datagrams taken in.
@@ -154,7 +214,11 @@ impl Node {
             member: self.me,
             certificate: self.identity.certificate.clone(),
             token: self.token(),
-            is_pulling: self.agent.is_pulling(),
+            ring: self.ring_status(now),
+            is_pulling: match self.office {
+                None => self.agent.is_pulling(),
+                Some(_) => self.pull != Pull::Idle,
+            },
             cooling_for: self.cool_until.since(now),
             charter_version: self.identity.roll.charter().version,
             bans_version: self.identity.roll.bans_version(),
@@ -172,10 +236,44 @@ impl Node {
             handed_off: self.counters.handed_off,
             unreachable: self.counters.unreachable,
             dropped: self.counters.dropped,
+            authority_conflicts: self.counters.authority_conflicts,
+            duplicate_identity: self.counters.duplicate_identity,
+            tickets_taken: self.counters.tickets_taken,
+            tickets_lost: self.counters.tickets_lost,
+            excluded: self.counters.excluded,
             sent: self.counters.sent,
             accepted: self.counters.accepted,
             rejected: self.counters.rejected.clone(),
             members: members.collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is coordinated by who has the first ticket and is followed by who has the second, of five.
+    fn coordinated(own: Ticket, next: Ticket) -> Option<(Ticket, Ticket, Ticket)> {
+        let member = MemberId::from_bytes([1; 16]);
+        let seat = |ticket| Seat { ticket, member, incarnation: 1 };
+        let status = RingStatus {
+            ring: Ring { tickets: 5, faults: 1, first: member, epoch: 1 },
+            seat: Some(seat(own)),
+            is_sure: true,
+            next: Some(seat(next)),
+            coordinators: Vec::new(),
+            waiting: 0,
+            waits_for: None,
+        };
+        status.coordinated()
+    }
+
+    #[test]
+    fn tickets_are_coordinated_from_ours_down_to_before_the_next_ones() {
+        assert_eq!(coordinated(4, 2), Some((4, 3, 2)));
+        assert_eq!(coordinated(4, 3), Some((4, 4, 1)));
+        assert_eq!(coordinated(1, 3), Some((1, 4, 3)), "after 0 comes the highest");
+        assert_eq!(coordinated(0, 0), Some((0, 1, 5)), "who is alone has all");
     }
 }

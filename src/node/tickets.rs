@@ -23,29 +23,37 @@ use crate::wire::{Body, Datagram, Kind, NO_TOKEN};
 use super::machine::{Leaving, Node};
 use super::nouns::Event;
 use super::pull::{Pull, Right};
+use super::status::RingStatus;
 
 /// Members that are not in the directory and whose place is remembered, because they spoke to us.
 const PLACES: usize = 64;
 
 /// Members named to who does not know whom to ask for a ticket, besides the ring's first.
-const NAMED: usize = 3;
+const NAMED: usize = 8;
 
 /// Somebody in the ring is not known: members are asked for others, but not more often than this.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What a member of a circle with tickets needs for them.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that have nothing to do with each other")]
 pub(super) struct Office {
     machine: Tickets,
     inbox: VecDeque<Input>,
     /// Where those are who are not in the directory, as far as the network says.
     places: BTreeMap<MemberId, SocketAddr>,
+    /// The seat that is ours: all that it takes to use it was there once.
+    taken: Option<Seat>,
+    /// Since when there is something to pull, and no ticket that may be used.
+    waits_since: Option<Time>,
     /// The seat by which this machine let the jobs pull last.
     pulls_by: Option<Seat>,
     /// A pull by a seat that is no more has not ended yet. Until then nothing is heard: we would answer that it has.
     is_deaf: bool,
     /// Before what came in last, all tickets were ours.
     was_alone: bool,
+    /// We gave our ticket back as the last one.
+    has_closed: bool,
     has_left: bool,
     last_slot: Option<Time>,
     looked_at: Time,
@@ -59,9 +67,12 @@ impl Office {
             machine: Tickets::new(me, config, incarnation, rng, now),
             inbox: VecDeque::new(),
             places: BTreeMap::new(),
+            taken: None,
+            waits_since: None,
             pulls_by: None,
             is_deaf: false,
             was_alone: false,
+            has_closed: false,
             has_left: false,
             last_slot: None,
             looked_at: now,
@@ -103,6 +114,31 @@ impl Office {
     fn handle(&mut self, input: Input, now: Time) {
         self.was_alone = self.is_alone(now);
         self.machine.handle(input, now);
+        let is_waiting = self.machine.has_work() && self.machine.sure_seat(now).is_none();
+        self.waits_since = is_waiting.then(|| self.waits_since.unwrap_or(now));
+    }
+
+    fn status(&self, ring: Ring, now: Time) -> RingStatus {
+        let ring_as_known = self.machine.ring();
+        let is_latest = |seat: &Seat| {
+            !ring_as_known
+                .iter()
+                .any(|other| other.member == seat.member && other.incarnation > seat.incarnation)
+        };
+        let is_there = |seat: &Seat| self.taken.is_some() || Some(*seat) != self.machine.seat();
+        RingStatus {
+            ring,
+            seat: self.taken,
+            is_sure: self.taken.is_some() && self.machine.sure_seat(now) == self.taken,
+            next: self.machine.next().filter(|_| self.taken.is_some()),
+            coordinators: ring_as_known
+                .iter()
+                .filter(|seat| is_latest(seat) && is_there(seat))
+                .copied()
+                .collect(),
+            waiting: self.machine.waiting(),
+            waits_for: self.waits_since.map(|since| now.since(since)),
+        }
     }
 }
 
@@ -115,6 +151,11 @@ impl Node {
     /// The machine that deals with tickets, in a circle that goes by them.
     pub fn tickets(&self) -> Option<&Tickets> {
         self.office.as_ref().map(Office::machine)
+    }
+
+    /// Our part in the ring, for who asks how we are.
+    pub(super) fn ring_status(&self, now: Time) -> Option<RingStatus> {
+        self.office.as_ref().zip(self.ring()).map(|(office, ring)| office.status(ring, now))
     }
 
     fn ring(&self) -> Option<Ring> {
@@ -203,6 +244,8 @@ impl Node {
         let Some(config) = tickets_config(self.identity.roll.charter()) else { return };
         let (incarnation, rng) = (self.next_sequence(), self.rng.child());
         let Some(office) = &mut self.office else { return };
+        // The numbers of seats grow faster than ours: none comes twice, or an old pull would be taken for a new one.
+        let incarnation = incarnation.max(office.machine.next_incarnation());
         let (places, last_slot) = (std::mem::take(&mut office.places), office.last_slot);
         let is_deaf = self.pull != Pull::Idle;
         *office =
@@ -260,7 +303,12 @@ impl Node {
 
     fn on_ticket_event(&mut self, event: TicketEvent, now: Time) {
         let Some(office) = &mut self.office else { return };
+        self.counters.note_ticket(&event);
         match event {
+            TicketEvent::Took { seat } => (office.taken, office.has_closed) = (Some(seat), false),
+            TicketEvent::Lost { is_given_back, .. } => {
+                (office.taken, office.has_closed) = (None, is_given_back && office.was_alone);
+            }
             TicketEvent::SlotBegan { seat, number, until } => {
                 (office.pulls_by, office.last_slot) = (Some(seat), Some(now));
                 self.counters.slot_began();
@@ -275,7 +323,7 @@ impl Node {
             }
             TicketEvent::Left => {
                 office.has_left = true;
-                if office.was_alone
+                if office.has_closed
                     && let Some(ring) = self.ring()
                 {
                     self.outbox.tell(Event::RingClosed { epoch: ring.epoch });

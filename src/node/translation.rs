@@ -113,6 +113,7 @@ impl Node {
                 let cargo =
                     self.arriving.take().unwrap_or(Cargo { age: Duration::ZERO, cool: Duration::ZERO });
                 self.directory.heard_from(from, None, now);
+                self.quota.note(token, from, self.identity.roll.charter().slot, now);
                 self.cool(cargo.cool, now);
                 let token = agent::Token { id: token, session, age: cargo.age };
                 self.to_agent.push_back(agent::Input::Arrived { token, from });

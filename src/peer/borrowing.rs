@@ -4,7 +4,7 @@
 //! has to say goes into short requests of its own. If either process dies, the open request breaks, and the turn ends.
 //!
 //! ```text
-//!   POST /v1/borrow?kind=get&what=…&pid=…   <- {"borrower":"…"}  {"soon":{}}  {"turn":{…}}  {"stop":{}}  {"outlook":{…}}
+//!   POST /v1/borrow?kind=get&what=…&pid=…   <- {"borrower":"…"}  {"soon":{}}  {"turn":{…}}  {"lease":{…}}  {"stop":{}}  {"outlook":{…}}
 //!   POST /v1/borrow/{borrower}/work/true    there is something to pull
 //!   POST /v1/borrow/{borrower}/cool/300     the source asks to be left alone
 //!   POST /v1/borrow/{borrower}/ended/{bytes}  so much has come, and not one more byte is read in this turn
@@ -29,10 +29,12 @@ use tokio::time::Instant;
 
 use crate::base::Time;
 use crate::driver::{BootClock, random_bytes};
+use crate::fetch::limit::smallest;
 use crate::fetch::{Slot, escape};
-use crate::jobs::{self, Giver, Outlook, Sign, Slots, Turn, Wish};
+use crate::jobs::{self, Board, Giver, Outlook, Sign, Slots, Turn, Wish};
 
 use super::control::{Client, ControlError};
+use super::dials::Dials;
 use super::lending::{Lending, Paused, Terms};
 use super::report::BorrowerReport;
 
@@ -48,7 +50,15 @@ enum Line {
     /// A turn may come in a moment.
     Soon {},
     /// A turn, until then on the machine's boot-time clock, at no more than this rate, perhaps with one connection at most.
-    Turn { until_ns: i64, rate_bytes_per_sec: Option<u64>, counts_connections: bool },
+    Turn {
+        until_ns: i64,
+        rate_bytes_per_sec: Option<u64>,
+        counts_connections: bool,
+        /// It ends then unless that is prolonged, should the member itself stand still and order nothing.
+        lease_ns: Option<i64>,
+    },
+    /// The turn may go on until then.
+    Lease { until_ns: i64 },
     /// The turn is over.
     Stop {},
     /// How long the wait is expected to last.
@@ -126,12 +136,16 @@ impl Borrower {
 #[derive(Clone, Debug)]
 pub(super) struct Lenders {
     lending: Lending,
+    /// Where what they bring is counted.
+    board: Board,
+    /// Where the rate is set to which they keep as well.
+    dials: Dials,
     borrowers: Arc<Mutex<BTreeMap<String, Borrower>>>,
 }
 
 impl Lenders {
-    pub(super) fn new(lending: Lending) -> Self {
-        Self { lending, borrowers: Arc::default() }
+    pub(super) fn new(lending: Lending, board: Board, dials: Dials) -> Self {
+        Self { lending, board, dials, borrowers: Arc::default() }
     }
 
     /// Who borrows, the longest first.
@@ -194,7 +208,7 @@ async fn borrow(State(lenders): State<Lenders>, Query(mut errand): Query<Errand>
     let since = Instant::now();
     let borrower = Borrower { words, errand, since, has_work: false, is_pulling: false, slots: 0, bytes: 0 };
     lenders.borrowers().insert(name.clone(), borrower);
-    let loan = Loan { name, lenders, slots, said, turn: None, greeted: false };
+    let loan = Loan { name, lenders, slots, said, turn: None, lease: None, greeted: false };
     let lines = stream::unfold(loan, |mut loan| async move {
         let line = loan.next_line().await?;
         let mut text = serde_json::to_vec(&line).ok()?;
@@ -211,6 +225,8 @@ struct Loan {
     slots: Slots,
     said: mpsc::UnboundedReceiver<Word>,
     turn: Option<(Turn, bool)>,
+    /// Until when the turn that is out may go on, while it is prolonged.
+    lease: Option<watch::Receiver<Time>>,
     greeted: bool,
 }
 
@@ -227,13 +243,18 @@ impl Loan {
                         *told = true;
                         return Some(Line::Stop {});
                     }
+                    until = prolonged(&mut self.lease), if !*told => {
+                        return Some(Line::Lease { until_ns: until.as_nanos() });
+                    }
                     word = self.said.recv() => self.on_word(&word?),
                 }
             } else {
                 tokio::select! {
                     sign = self.slots.sign() => match sign {
                         Sign::Turn(turn) => {
-                            let line = line_of(&turn.slot);
+                            // One turn is out at a time, so what all may have together is what this one may have.
+                            let line = line_of(&turn.slot, self.lenders.dials.rate());
+                            self.lease = turn.slot.lease();
                             self.turn = Some((turn, false));
                             self.note(|borrower| {
                                 borrower.is_pulling = true;
@@ -264,6 +285,7 @@ impl Loan {
                 if let Some((mut turn, _)) = self.turn.take() {
                     turn.carried(*bytes);
                 }
+                self.lenders.board.add_borrowed(*bytes);
                 self.note(|borrower| {
                     borrower.is_pulling = false;
                     borrower.bytes += bytes;
@@ -286,13 +308,24 @@ impl Drop for Loan {
     }
 }
 
-fn line_of(slot: &Slot) -> Line {
+fn line_of(slot: &Slot, limit: Option<u64>) -> Line {
     let until = BootClock::new().now() + slot.left().unwrap_or_default();
     Line::Turn {
         until_ns: until.as_nanos(),
-        rate_bytes_per_sec: slot.rate_bytes_per_sec(),
+        rate_bytes_per_sec: smallest([slot.rate_bytes_per_sec(), limit]),
         counts_connections: slot.counts_connections(),
+        lease_ns: slot.lease().map(|lease| lease.borrow().as_nanos()),
     }
+}
+
+/// Ready when a lease was prolonged; never if there is none, or nobody left who could.
+async fn prolonged(lease: &mut Option<watch::Receiver<Time>>) -> Time {
+    if let Some(lease) = lease
+        && lease.changed().await.is_ok()
+    {
+        return *lease.borrow_and_update();
+    }
+    std::future::pending().await
 }
 
 /// Asks a running member for slots. They end when the member does.
@@ -336,6 +369,7 @@ impl Borrowed {
             }
         });
         let mut out: Option<(watch::Sender<bool>, oneshot::Receiver<u64>)> = None;
+        let lease = watch::Sender::new(Time::ZERO);
         loop {
             let end = async {
                 match &mut out {
@@ -349,13 +383,18 @@ impl Borrowed {
                     self.tell(&format!("ended/{bytes}")).await;
                 }
                 line = hearing.recv() => match line {
-                    Some(Line::Turn { until_ns, rate_bytes_per_sec, counts_connections }) => {
+                    Some(Line::Turn { until_ns, rate_bytes_per_sec, counts_connections, lease_ns }) => {
                         let (order, stop) = watch::channel(false);
-                        let slot = slot(until_ns, rate_bytes_per_sec, stop);
+                        lease.send_replace(Time::from_nanos(lease_ns.unwrap_or(0)));
+                        let slot = slot(until_ns, rate_bytes_per_sec, stop)
+                            .leased(lease_ns.map(|_| lease.subscribe()));
                         let (turn, ended) = Turn::new(slot.counting_connections(counts_connections));
                         out = Some((order, ended));
                         // If the job is gone, its wishes end too.
                         let _ = turns.send(turn).await;
+                    }
+                    Some(Line::Lease { until_ns }) => {
+                        lease.send_replace(Time::from_nanos(until_ns));
                     }
                     Some(Line::Soon {}) => {
                         soon.send_replace(());
@@ -401,7 +440,13 @@ mod tests {
         for line in [
             Line::Borrower("ab".into()),
             Line::Soon {},
-            Line::Turn { until_ns: 7, rate_bytes_per_sec: Some(3), counts_connections: true },
+            Line::Turn {
+                until_ns: 7,
+                rate_bytes_per_sec: Some(3),
+                counts_connections: true,
+                lease_ns: Some(5),
+            },
+            Line::Lease { until_ns: 6 },
             Line::Stop {},
             Line::Outlook { wait_ms: 9 },
         ] {

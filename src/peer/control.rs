@@ -50,6 +50,12 @@ pub enum ControlError {
     /// Nobody runs this member.
     #[error("this member is not running (nobody answers at {0}); start it with `stroll run`")]
     NotRunning(PathBuf),
+    /// Somebody runs it, but does not answer.
+    #[error(
+        "this member does not answer (asked at {0}); its process is stopped or very busy: let it go on (SIGCONT, or `fg` in \
+         its shell), or end it and start it again with `stroll run`"
+    )]
+    Silent(PathBuf),
     /// The answer makes no sense.
     #[error("the member's answer makes no sense: {0}")]
     Nonsense(String),
@@ -89,7 +95,7 @@ impl Served {
         (board, lending): (Board, Lending),
         dials: Dials,
     ) -> Self {
-        let lenders = Lenders::new(lending.clone());
+        let lenders = Lenders::new(lending.clone(), board.clone(), dials.clone());
         Self { handle, circle, name, reload, board, lending, lenders, dials }
     }
 
@@ -112,18 +118,19 @@ impl Served {
         let usual = status.access_intervals.map_or(Duration::ZERO, |intervals| intervals.p99);
         let last_moment = Some(status.retention.mul_f64(TOLD_FROM)).filter(|span| !span.is_zero());
         let bound = (usual * LAG_INTERVALS).max(LEAST_LAG).min(last_moment.unwrap_or(Duration::MAX));
-        let bound = bound.as_secs_f64();
+        let is_longer =
+            |span_s: Option<f64>, bound: Duration| span_s.is_some_and(|s| s > bound.as_secs_f64());
         let mut jobs = self.board.reports();
         for job in &mut jobs {
-            if paused.is(&job.name) {
-                job.state = State::Hung;
-            } else if job.lag_s.is_some_and(|lag| lag > bound)
-                && matches!(job.state, State::Idle | State::Wtok)
-            {
-                job.state = State::Lag;
-            } else if job.lag_s.is_some_and(|lag| lag > bound) && job.state == State::Run {
-                job.state = State::Slow;
-            }
+            // How often a job looks is its own affair, as long as nothing is lost by it.
+            let is_late = is_longer(job.lag_s, bound)
+                || last_moment.is_some_and(|last_moment| is_longer(job.unseen_s, last_moment));
+            job.state = match job.state {
+                _ if paused.is(&job.name) => State::Hung,
+                State::Idle | State::Wtok if is_late => State::Lag,
+                State::Run if is_late => State::Slow,
+                other => other,
+            };
         }
         jobs
     }
@@ -134,7 +141,8 @@ impl Served {
         let listen = self.handle.address().to_string();
         let (circle, name) = (self.circle.clone(), self.name.clone());
         let (jobs, borrowers) = (self.jobs(&status), self.lenders.reports());
-        Some(StatusReport::new(circle, name, listen, &status, jobs, borrowers))
+        let report = StatusReport::new(circle, name, listen, &status, jobs, borrowers);
+        Some(StatusReport { borrowed_bytes: self.board.borrowed_bytes(), ..report })
     }
 }
 
@@ -239,7 +247,7 @@ impl Client {
 
     /// Tells it that its files were changed: a new charter, new bans.
     pub async fn reload(&self) -> Result<(), ControlError> {
-        self.request("POST", "/v1/reload").await.map(drop)
+        self.in_time(self.post("/v1/reload")).await
     }
 
     /// Pauses a job of this name, or all of them.
@@ -258,24 +266,31 @@ impl Client {
     }
 
     async fn order(&self, target: &str, key: &str, value: Option<&str>) -> Result<(), ControlError> {
-        let Some(value) = value else { return self.post(target).await };
+        let Some(value) = value else { return self.in_time(self.post(target)).await };
         let query = url::form_urlencoded::Serializer::new(String::new()).append_pair(key, value).finish();
-        self.post(&format!("{target}?{query}")).await
+        self.in_time(self.post(&format!("{target}?{query}"))).await
+    }
+
+    /// A process that is stopped takes connections, and never says a word.
+    async fn in_time<T>(
+        &self,
+        asked: impl Future<Output = Result<T, ControlError>>,
+    ) -> Result<T, ControlError> {
+        timeout(PATIENCE, asked).await.unwrap_or_else(|_| Err(ControlError::Silent(self.path.clone())))
     }
 
     async fn ask(&self, target: &str) -> Result<StatusReport, ControlError> {
-        let body = timeout(PATIENCE, self.request("GET", target))
-            .await
-            .map_err(|_| ControlError::Nonsense("no answer in time".to_owned()))??;
+        let body = self.in_time(self.request("GET", target)).await?;
         serde_json::from_slice(&body).map_err(|error| ControlError::Nonsense(error.to_string()))
     }
 
     /// Asks for slots for a job of this process. They end when the member does.
     pub async fn borrow(&self, errand: &Errand) -> Result<Slots, ControlError> {
-        borrowing::borrow_from(self, errand).await
+        self.in_time(borrowing::borrow_from(self, errand)).await
     }
 
-    /// Says something to which only "yes" is an answer.
+    /// Says something to which only "yes" is an answer, and waits for it however long it takes: what a borrower has to say
+    /// must be heard.
     pub(super) async fn post(&self, target: &str) -> Result<(), ControlError> {
         self.request("POST", target).await.map(drop)
     }

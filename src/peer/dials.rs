@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use tokio::sync::watch;
 
 use crate::fetch::limit::Limiter;
@@ -24,6 +25,11 @@ impl Dials {
     /// How fast all jobs together may pull from now on.
     pub fn set_limit(&self, limit: Timetable) {
         self.limit.send_replace(limit);
+    }
+
+    /// How fast all jobs together may pull at this moment; `None` is as fast as it goes.
+    pub(super) fn rate(&self) -> Option<u64> {
+        self.limit.borrow().rate_at(Timestamp::now())
     }
 
     /// Who is told from now on.

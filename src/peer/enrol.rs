@@ -15,13 +15,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio::net::UdpSocket;
 use tokio::time::{sleep, timeout};
 
 use crate::base::{CircleId, MemberId};
 use crate::trust::{self, Invitation, PrivateKey, Refusal, Roll, Suite};
 use crate::wire::records::{Certificate, Charter, PublicKey};
 use crate::wire::{ANYONE, Body, DATAGRAM_LIMIT, Datagram, Envelope, Header, Kind, member_id, pad_to};
+
+use super::sockets::Sockets;
 
 /// How long to wait for an answer before the question is repeated.
 const REPEAT_EVERY: Duration = Duration::from_millis(700);
@@ -76,22 +77,13 @@ async fn ask_until_answered(
     wall_s: u64,
 ) -> Result<Enrolled, EnrolError> {
     let question = question(invitation, key);
-    let (v4, v6) = (bind("0.0.0.0:0").await, bind("[::]:0").await);
-    if let (Err(error), Err(_)) = (&v4, &v6) {
-        return Err(io::Error::new(error.kind(), error.to_string()).into());
-    }
-    let (v4, v6) = (v4.ok(), v6.ok());
+    let sockets = Sockets::bind().await?;
     loop {
         for address in &invitation.bootstrap {
-            let socket = if address.is_ipv4() { &v4 } else { &v6 };
-            if let Some(socket) = socket {
-                // Lost questions are asked again.
-                let _ = socket.send_to(&question, *address).await;
-            }
+            sockets.send(&question, *address).await;
         }
         let answer = tokio::select! {
-            answer = receive(v4.as_ref()) => answer,
-            answer = receive(v6.as_ref()) => answer,
+            answer = sockets.receive() => answer,
             () = sleep(REPEAT_EVERY) => continue,
         };
         let (bytes, from) = answer?;
@@ -104,18 +96,6 @@ async fn ask_until_answered(
             return Ok(Enrolled { certificate, roll, from });
         }
     }
-}
-
-async fn bind(address: &str) -> io::Result<UdpSocket> {
-    UdpSocket::bind(address).await
-}
-
-async fn receive(socket: Option<&UdpSocket>) -> io::Result<(Vec<u8>, SocketAddr)> {
-    let Some(socket) = socket else { return std::future::pending().await };
-    let mut buffer = vec![0; DATAGRAM_LIMIT + 1];
-    let (len, from) = socket.recv_from(&mut buffer).await?;
-    buffer.truncate(len);
-    Ok((buffer, from))
 }
 
 /// As long as a datagram can be, so that the answer is no longer than it.

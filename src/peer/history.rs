@@ -256,7 +256,7 @@ impl Memory {
         let lags = reports.iter().filter_map(|job| job.lag_s);
         let sample = Sample {
             ago_s: 0.0,
-            bytes: reports.iter().map(|job| job.bytes).sum(),
+            bytes: reports.iter().map(|job| job.bytes).sum::<u64>() + board.borrowed_bytes(),
             lag_s: lags.fold(None, |most: Option<f64>, lag| Some(most.map_or(lag, |most| most.max(lag)))),
             chunk_bytes: reports.iter().rev().find_map(|job| job.chunk_bytes),
         };

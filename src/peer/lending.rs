@@ -27,6 +27,7 @@ use crate::fetch::Slot;
 use crate::fetch::slot::Clock;
 use crate::jobs::{Giver, Outlook, Slots, Turn, Wish};
 use crate::node::{Command, Event, Right};
+use crate::proto::tickets;
 
 /// Less than this of a slot is not worth another job's request.
 const WORTH_IT: Duration = Duration::from_millis(100);
@@ -123,6 +124,7 @@ pub(super) fn spawn(handle: Handle) -> (Lending, JoinHandle<()>) {
         carried: 0,
         bandwidth: None,
         has_tickets: false,
+        lease: watch::Sender::new(Time::ZERO),
         wanted: false,
         clock: Arc::new(|| BootClock::new().now()),
     };
@@ -174,6 +176,25 @@ struct Out {
     stopping_since: Option<Time>,
     /// This process slept through the time that the job had to let go.
     has_slept: bool,
+    /// The ticket stays here until the job has let go, however long that takes: the source counts its connection.
+    is_hard: bool,
+    /// It was told that the job takes long.
+    is_told: bool,
+}
+
+impl Out {
+    fn new(borrower: u64, order: watch::Sender<bool>, until: Time, ended: oneshot::Receiver<u64>) -> Self {
+        Self {
+            borrower,
+            order,
+            until,
+            ended,
+            stopping_since: None,
+            has_slept: false,
+            is_hard: false,
+            is_told: false,
+        }
+    }
 }
 
 struct Lender {
@@ -191,6 +212,8 @@ struct Lender {
     bandwidth: Option<u64>,
     /// Whether the circle goes by tickets, which are for sources that count connections.
     has_tickets: bool,
+    /// Until when its ticket is the member's for sure, as was told last.
+    lease: watch::Sender<Time>,
     /// What the node was told last.
     wanted: bool,
     clock: Clock,
@@ -222,6 +245,9 @@ impl Lender {
                         self.on_slot_began(until).await?;
                     }
                     Ok((_, Event::Expecting { .. })) => self.on_expecting(),
+                    Ok((_, Event::Tickets(tickets::Event::Leased { until }))) => {
+                        self.lease.send_replace(until);
+                    }
                     Ok((_, Event::StopSlot)) => self.on_stop().await?,
                     Ok((_, Event::CharterChanged { .. })) => self.read_charter().await?,
                     Ok(_) => {}
@@ -335,13 +361,13 @@ impl Lender {
         let (order, stop) = watch::channel(false);
         let slot = Slot::until(until, Arc::clone(&self.clock), stop)
             .at_rate(self.bandwidth)
-            .counting_connections(self.has_tickets);
+            .counting_connections(self.has_tickets)
+            .leased(self.has_tickets.then(|| self.lease.subscribe()));
         let (turn, ended) = Turn::new(slot);
         if borrower.turns.try_send(turn).is_err() {
             return false;
         }
-        self.turn =
-            Some(Out { borrower: borrower.id, order, until, ended, stopping_since: None, has_slept: false });
+        self.turn = Some(Out { is_hard: self.has_tickets, ..Out::new(borrower.id, order, until, ended) });
         true
     }
 
@@ -410,6 +436,9 @@ async fn ended(turn: &mut Option<Out>, clock: &Clock) -> Option<u64> {
     let Some(out) = turn else { return std::future::pending().await };
     let Some(since) = out.stopping_since else { return Some((&mut out.ended).await.unwrap_or(0)) };
     let left = PATIENCE.saturating_sub(clock().since(since));
+    if out.is_hard {
+        return Some(ended_at_last(out, left).await);
+    }
     let mut brought = timeout(left, &mut out.ended).await;
     // Who was frozen with us has had no time at all: it begins now, once.
     if brought.is_err() && clock().since(since) > PATIENCE + LATE && !out.has_slept {
@@ -417,6 +446,18 @@ async fn ended(turn: &mut Option<Out>, clock: &Clock) -> Option<u64> {
         brought = timeout(PATIENCE, &mut out.ended).await;
     }
     brought.ok().map(|brought| brought.unwrap_or(0))
+}
+
+/// Ready when the turn has ended, whenever that is. Who waits for long is told why.
+async fn ended_at_last(out: &mut Out, patience: Duration) -> u64 {
+    if !out.is_told {
+        if let Ok(brought) = timeout(patience, &mut out.ended).await {
+            return brought.unwrap_or(0);
+        }
+        warn!("a job does not let go of its turn; the ticket is kept until it does, or its process ends");
+        out.is_told = true;
+    }
+    (&mut out.ended).await.unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -10,10 +10,10 @@ use tokio::net::UdpSocket;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 
-use crate::base::MemberId;
+use crate::base::{MemberId, Time, TokenId};
 use crate::driver::{self, BootClock, DriverError, Handle, random_bytes};
 use crate::fetch::limit::Limiter;
 use crate::fetch::timetable::Timetable;
@@ -29,7 +29,7 @@ use super::control::{self, ControlError};
 use super::dials::Dials;
 use super::lending::{self, Lending};
 use super::notices::{self, Notices};
-use super::place::shown_address;
+use super::place::{Place, shown_address};
 use super::{history, page, ring};
 
 /// How long the certificates of new members are valid.
@@ -38,8 +38,15 @@ const CERTIFICATE_LIFETIME: Duration = Duration::from_secs(365 * 86_400);
 /// How long a member that was told to go tries to hand its token over.
 const LEAVE_WITHIN: Duration = Duration::from_secs(10);
 
-/// How often the directory is saved.
+/// How often the directory is saved, if nobody new is in it.
 const SAVE_EVERY: Duration = Duration::from_secs(60);
+
+/// And if somebody is: so many newcomers at once are saved together. A founder that is killed before it has saved its first
+/// member would take itself for the only one, and bring a second token.
+const SAVE_GAP: Duration = Duration::from_secs(1);
+
+/// How often the log says that somebody else offers a token that is here.
+const CONFLICTS_EVERY: Duration = Duration::from_secs(60);
 
 /// How a member runs.
 #[derive(Clone, Debug, Default)]
@@ -51,6 +58,8 @@ pub struct Options {
     /// Tell others this address instead of the one that is listened on. Who listens everywhere and is not told one tells
     /// the address from which it reaches the first members.
     pub address: Option<SocketAddr>,
+    /// The host's name and port behind that address, if it was said so: it is looked up again while the member runs.
+    pub host: Option<String>,
     /// Make the circle's first token: what the founder's member does when it starts. Who begins a ring of tickets is
     /// written in the charter.
     pub found: bool,
@@ -117,8 +126,15 @@ pub struct Member {
     control_path: PathBuf,
     /// Somebody changed the files.
     reload: mpsc::Receiver<()>,
-    clock: BootClock,
+    pub(super) clock: BootClock,
     options: Options,
+    /// When the directory was saved, and when it is next.
+    saved_at: Time,
+    save_at: Time,
+    /// When the log last spoke of a conflict.
+    conflict_at: Option<Time>,
+    /// When the circle's ring is begun, should that be this member's to do.
+    pub(super) ring_at: Option<Time>,
     /// Of how few days of the certificate the log has spoken.
     pub(super) warned_days: Option<u64>,
 }
@@ -134,9 +150,11 @@ impl Member {
         let socket =
             UdpSocket::bind(address).await.map_err(|source| PeerError::Listen { address, source })?;
         let bound = socket.local_addr().map_err(|source| PeerError::Listen { address, source })?;
+        let shown = options.address.unwrap_or_else(|| shown_address(bound, &credentials.bootstrap));
+        let place = Place::new(options.address, options.host.as_deref(), bound, &credentials.bootstrap);
         let config = node::Config {
-            address: options.address.unwrap_or_else(|| shown_address(bound, &credentials.bootstrap)),
-            sequence: node::first_sequence(clock.now().wall_ms(clock.wall_offset_ms())),
+            address: shown,
+            sequence: home.begin_life(first_number())?,
             boot_secret: random_bytes()?,
             wall_offset_ms: clock.wall_offset_ms(),
             seed: u64::from_be_bytes(random_bytes()?),
@@ -161,6 +179,7 @@ impl Member {
         let control = control::serve(&control_path, served.clone()).await?;
         let noticing = notices::spawn(&handle, served.clone(), dials.clone());
         let mut tasks = vec![lender, historian, throttled, control, noticing];
+        tasks.extend(place.map(|place| tokio::spawn(place.follow(shown, handle.clone()))));
         let mut page = None;
         if let Some(address) = options.page {
             let shown = page::Shown { served, history };
@@ -169,7 +188,7 @@ impl Member {
             tasks.push(task);
             page = Some(bound);
         }
-        let member = Self {
+        let mut member = Self {
             home,
             handle,
             driver,
@@ -181,6 +200,10 @@ impl Member {
             tasks,
             control_path,
             reload,
+            saved_at: clock.now(),
+            save_at: clock.now(),
+            conflict_at: None,
+            ring_at: None,
             clock,
             options,
             warned_days,
@@ -219,7 +242,7 @@ impl Member {
         self.page
     }
 
-    async fn greet(&self, bootstrap: Vec<SocketAddr>) -> Result<(), PeerError> {
+    async fn greet(&mut self, bootstrap: Vec<SocketAddr>) -> Result<(), PeerError> {
         for entry in self.saved_directory() {
             let address = entry.record.address;
             self.handle.command(Command::Learn { entry }).await?;
@@ -236,21 +259,24 @@ impl Member {
         if self.options.found {
             self.handle.command(Command::Found).await?;
         }
-        self.begin_ring().await
+        self.plan_ring().await
     }
 
     /// Runs until `stop` is ready, then hands the token over and goes.
     pub async fn run_until(mut self, stop: impl Future<Output = ()>) -> Result<(), PeerError> {
         let mut events = self.handle.events();
-        let mut save = tokio::time::interval(SAVE_EVERY);
         tokio::pin!(stop);
         let outcome = loop {
             tokio::select! {
                 () = &mut stop => break Ok(()),
                 ended = &mut self.driver => break Err(driver_end(ended)),
-                _ = save.tick() => {
+                () = sleep(self.save_at.since(self.clock.now())) => {
                     self.save_directory().await;
                     self.look_after_certificate().await?;
+                }
+                () = sleep(self.ring_at.unwrap_or_default().since(self.clock.now())), if self.ring_at.is_some() => {
+                    self.ring_at = None;
+                    self.begin_ring().await?;
                 }
                 Some(()) = self.reload.recv() => self.read_again().await?,
                 event = events.recv() => match event {
@@ -273,7 +299,7 @@ impl Member {
         outcome
     }
 
-    async fn on_event(&self, event: Event) -> Result<(), PeerError> {
+    async fn on_event(&mut self, event: Event) -> Result<(), PeerError> {
         match event {
             // The lender's, and the notices'.
             Event::SlotBegan { .. } | Event::StopSlot | Event::SlotEnded | Event::Load(_) => {}
@@ -296,11 +322,20 @@ impl Member {
             Event::Handoff(handoff::Event::Dropped { token, because }) => {
                 warn!(%token, ?because, "gave up the token");
             }
-            Event::MemberLearned { member } => info!(%member, "learnt of a member"),
+            Event::Handoff(handoff::Event::AuthorityConflict { token, from }) => {
+                self.on_conflict(token, from);
+            }
+            Event::DuplicateIdentity { address } => {
+                warn!(%address, "duplicate identity: another process has this member's key");
+            }
+            Event::MemberLearned { member } => {
+                info!(%member, "learnt of a member");
+                self.save_at = self.save_at.min(self.saved_at + SAVE_GAP);
+            }
             Event::CharterChanged { version } => {
                 info!(version, "a new charter is in force");
                 self.save_roll().await;
-                self.begin_ring().await?;
+                self.plan_ring().await?;
             }
             Event::BansChanged { version } => {
                 info!(version, "new bans are in force");
@@ -312,6 +347,15 @@ impl Member {
             other => debug!(?other, "event"),
         }
         Ok(())
+    }
+
+    /// Every one is counted; whoever repeats its offer does not fill the log.
+    fn on_conflict(&mut self, token: TokenId, from: MemberId) {
+        let now = self.clock.now();
+        if self.conflict_at.is_none_or(|at| now.since(at) >= CONFLICTS_EVERY) {
+            self.conflict_at = Some(now);
+            warn!(%token, member = %from, "authority conflict: somebody else offers the token that is here");
+        }
     }
 
     /// Only the member that has the authority's key can say yes; and what is wrong is not told to strangers.
@@ -383,7 +427,12 @@ impl Member {
     }
 
     /// Whom to greet at the next start. Losing it costs nothing but time.
-    async fn save_directory(&self) {
+    async fn save_directory(&mut self) {
+        self.saved_at = self.clock.now();
+        self.save_at = self.saved_at + SAVE_EVERY;
+        if let Err(error) = self.home.keep_numbers(first_number()) {
+            warn!(%error, "cannot save how far this member's numbers have come");
+        }
         let Ok(entries) = self.handle.entries().await else { return };
         let mut out = Writer::new();
         for entry in &entries {
@@ -415,6 +464,12 @@ fn driver_end(ended: Result<Result<(), DriverError>, tokio::task::JoinError>) ->
         Ok(Err(error)) => error.into(),
         Ok(Ok(())) | Err(_) => DriverError::Ended.into(),
     }
+}
+
+/// Where the numbers of a life begin that starts now, by the clocks.
+pub fn first_number() -> u64 {
+    let clock = BootClock::new();
+    node::first_sequence(clock.now().wall_ms(clock.wall_offset_ms()))
 }
 
 /// By the clocks as they are now: the wall clock may have been set since the start.

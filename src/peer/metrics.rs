@@ -43,6 +43,7 @@ impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         let mut out = Out { encoder };
         self.circle(&mut out)?;
+        self.ring(&mut out)?;
         self.jobs(&mut out)?;
         let Past { return_time_histogram, access_interval_histogram, handoff_histogram, .. } = &self.past;
         out.histogram(
@@ -62,7 +63,7 @@ impl Collector for Scrape {
 impl Scrape {
     fn circle(&self, out: &mut Out<'_>) -> fmt::Result {
         let status = &self.status;
-        let count = |name: &str| status.counters.get(name).copied().unwrap_or(0);
+        let count = |name: &str| status.count(name);
         out.info(
             "stroll_build",
             "Which program this is",
@@ -83,6 +84,16 @@ impl Scrape {
             ("dropped", count("dropped")),
         ];
         out.counters("stroll_handoffs", "Handoffs by how they ended", "result", handoffs)?;
+        out.counter(
+            "stroll_authority_conflicts",
+            "Offers of a token that is here",
+            count("authority_conflicts"),
+        )?;
+        out.counter(
+            "stroll_duplicate_identity",
+            "Signs of another process with this member's key",
+            count("duplicate_identity"),
+        )?;
         let rejected = status.rejected.iter().map(|(reason, count)| (reason.as_str(), *count));
         out.counters(
             "stroll_datagrams_rejected",
@@ -111,10 +122,38 @@ impl Scrape {
         )
     }
 
+    /// Only where there are tickets.
+    fn ring(&self, out: &mut Out<'_>) -> fmt::Result {
+        let Some(ring) = &self.status.ring else { return Ok(()) };
+        let count = |name: &str| self.status.count(name);
+        let flag = |is_so: bool| Some(f64::from(u8::from(is_so)));
+        out.gauge("stroll_ticket_held", "Whether this member has a ticket", flag(ring.ticket.is_some()))?;
+        out.gauge("stroll_ticket_sure", "Whether it may use its ticket", flag(ring.sure))?;
+        out.gauge(
+            "stroll_tickets_coordinated",
+            "Tickets that are this member's to give, its own included",
+            Some(ring.coordinates.map_or(0.0, |range| range.count.into())),
+        )?;
+        out.gauge(
+            "stroll_tickets_waiting",
+            "Members that wait for a ticket, as far as this one knows",
+            Some(ring.waiting as f64),
+        )?;
+        out.counter("stroll_tickets_taken", "Tickets that this member had", count("tickets_taken"))?;
+        out.counter("stroll_tickets_lost", "Tickets lost, and not given back", count("tickets_lost"))?;
+        out.counter(
+            "stroll_tickets_excluded",
+            "Members whose tickets were taken over here",
+            count("excluded"),
+        )
+    }
+
     fn jobs(&self, out: &mut Out<'_>) -> fmt::Result {
         let jobs = &self.status.jobs;
         let sum = |of: fn(&crate::jobs::JobReport) -> u64| jobs.iter().map(of).sum::<u64>();
-        out.counter("stroll_bytes_transferred", "Bytes pulled", sum(|job| job.bytes))?;
+        // By its own jobs, and by commands that borrow its slots: the source sees no difference.
+        let bytes = sum(|job| job.bytes).saturating_add(self.status.borrowed_bytes);
+        out.counter("stroll_bytes_transferred", "Bytes pulled in this member's slots", bytes)?;
         out.counter("stroll_files_transferred", "Files pulled", sum(|job| job.files))?;
         out.counter("stroll_files_deleted", "Replicas removed", sum(|job| job.deleted))?;
         out.counter("stroll_entries_listed", "Entries of folders that were listed", sum(|job| job.listed))?;
@@ -129,11 +168,18 @@ impl Scrape {
         };
         let chunks = each(|job| job.chunk_bytes.map(|bytes| bytes as f64));
         out.gauges("stroll_chunk_bytes", "What a slot is to bring, by job", "job", chunks)?;
-        out.gauges("stroll_lag_seconds", "How far a job is behind its source", "job", each(|job| job.lag_s))
+        out.gauges("stroll_lag_seconds", "How far a job is behind its source", "job", each(|job| job.lag_s))?;
+        out.gauges(
+            "stroll_unseen_seconds",
+            "How long ago a job saw all that its source has",
+            "job",
+            each(|job| job.unseen_s),
+        )
     }
 }
 
-/// Writes metrics; each has its own descriptor.
+/// Writes metrics; each has its own descriptor. One without any value is left out, since not every reader likes a descriptor
+/// alone.
 struct Out<'a> {
     encoder: DescriptorEncoder<'a>,
 }
@@ -165,6 +211,10 @@ impl Out<'_> {
         label: &'static str,
         values: impl IntoIterator<Item = (&'v str, u64)>,
     ) -> fmt::Result {
+        let mut values = values.into_iter().peekable();
+        if values.peek().is_none() {
+            return Ok(());
+        }
         let mut metric = self.encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (of, value) in values {
             let labels = Labels([(label, of)]);
@@ -185,6 +235,10 @@ impl Out<'_> {
         label: &'static str,
         values: impl IntoIterator<Item = (&'v str, V)>,
     ) -> fmt::Result {
+        let mut values = values.into_iter().peekable();
+        if values.peek().is_none() {
+            return Ok(());
+        }
         let mut metric = self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (of, value) in values {
             let labels = Labels([(label, of)]);

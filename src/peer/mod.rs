@@ -6,6 +6,7 @@ mod certificates;
 mod control;
 mod dials;
 mod enrol;
+mod greetings;
 mod history;
 mod lending;
 mod member;
@@ -15,13 +16,18 @@ mod page;
 mod place;
 mod report;
 mod ring;
+mod sockets;
 
 pub use borrowing::Errand;
 pub use control::{Client, ControlError};
 pub use dials::Dials;
 pub use enrol::{EnrolError, Enrolled, enrol};
+pub use greetings::who_answers;
 pub use history::{History, Past, Sample, Visit};
 pub use lending::{Lending, Paused, Terms};
-pub use member::{Member, Options, PeerError};
+pub use member::{Member, Options, PeerError, first_number};
 pub use notices::{Notices, Webhook};
-pub use report::{BorrowerReport, MemberReport, SpanReport, StatusReport, VerdictReport};
+pub use report::{
+    BorrowerReport, CoordinatorReport, MemberReport, RangeReport, RingReport, SpanReport, StatusReport,
+    VerdictReport,
+};

@@ -23,7 +23,7 @@ use super::control::Served;
 use super::dials::Dials;
 use super::report::StatusReport;
 
-/// How often the lag of each job is compared with what the source keeps.
+/// How often the lag of each job, and the time since its last look, is compared with what the source keeps.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// How long a command or a webhook may take.
@@ -169,10 +169,15 @@ impl Lags {
         self.jobs.retain(|name, _| status.jobs.iter().any(|job| job.name == *name));
         let mut notices = Vec::new();
         for job in &status.jobs {
-            let Some(lag) = job.lag_s.and_then(|lag| Duration::try_from_secs_f64(lag).ok()) else { continue };
+            let span = |seconds: Option<f64>| seconds.and_then(|span| Duration::try_from_secs_f64(span).ok());
+            let (lag, unseen) = (span(job.lag_s), span(job.unseen_s));
+            if lag.or(unseen).is_none() {
+                continue;
+            }
+            let (lag, unseen) = (lag.unwrap_or_default(), unseen.unwrap_or_default());
             let watched = self.jobs.entry(job.name.clone()).or_insert_with(|| Retention::new(retention));
             let before = watched.warning().is_some();
-            if let Some(warning) = watched.handle(lag, now).filter(|_| !before) {
+            if let Some(warning) = watched.handle(lag, unseen, now).filter(|_| !before) {
                 notices.push(Notice {
                     event: "retention",
                     circle: status.circle.clone(),

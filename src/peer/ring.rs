@@ -1,13 +1,28 @@
 //! The member's part in a ring of tickets that is not the node's: who begins it, and what the log says of it.
 
+use std::time::Duration;
+
 use tracing::{info, warn};
 
 use crate::node::Command;
 use crate::proto::tickets::Event;
+use crate::wire::records::Ring;
 
 use super::member::{Member, PeerError};
 
+/// A ring that replaces another one begins so long after its first member has heard of it: the others hear of it too, or
+/// their witnesses do, and what they hold by the old one has ended.
+const NEW_RING_AFTER: Duration = Duration::from_secs(15);
+
 impl Member {
+    /// There is a ring to begin, now or soon.
+    pub(super) async fn plan_ring(&mut self) -> Result<(), PeerError> {
+        let ring = self.handle.roll().await?.charter().ring();
+        let wait = |ring: Ring| if ring.epoch > 1 { NEW_RING_AFTER } else { Duration::ZERO };
+        self.ring_at = ring.map(|ring| self.clock.now() + wait(ring));
+        Ok(())
+    }
+
     /// Begins the circle's ring, if that is this member's to do. Whoever was there before joins like everybody else.
     pub(super) async fn begin_ring(&self) -> Result<(), PeerError> {
         let roll = self.handle.roll().await?;
@@ -42,6 +57,6 @@ pub(super) fn log(event: &Event) {
             }
         }
         // The lender's, and the end of the process.
-        Event::SlotBegan { .. } | Event::StopSlot | Event::Left => {}
+        Event::SlotBegan { .. } | Event::Leased { .. } | Event::StopSlot | Event::Left => {}
     }
 }

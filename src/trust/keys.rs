@@ -108,11 +108,37 @@ impl fmt::Debug for PrivateKey {
 /// `verify_strict` for Ed25519: keys and commitments of small order are refused, and so is any second signature that
 /// somebody derives from a valid one. One message has one valid signature per signing, which nobody else can vary.
 pub fn verify(suite: Suite, key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
-    match suite {
-        Suite::Ed25519 => VerifyingKey::from_bytes(key).is_ok_and(|key| {
-            key.verify_strict(message, &ed25519_dalek::Signature::from_bytes(signature)).is_ok()
-        }),
-        Suite::Simulated => simulated_signature(key, message) == *signature,
+    Checker::new(suite, key).is_some_and(|checker| checker.check(message, signature))
+}
+
+/// A public key that is ready to check signatures with. To find its point on the curve is a good part of a check, and need
+/// not be done again for somebody who speaks often.
+#[derive(Clone, Debug)]
+pub struct Checker(Ready);
+
+#[derive(Clone, Debug)]
+enum Ready {
+    Ed25519(VerifyingKey),
+    Simulated(PublicKey),
+}
+
+impl Checker {
+    /// For this key; `None` if it is no point of the curve.
+    pub fn new(suite: Suite, key: &PublicKey) -> Option<Self> {
+        Some(Self(match suite {
+            Suite::Ed25519 => Ready::Ed25519(VerifyingKey::from_bytes(key).ok()?),
+            Suite::Simulated => Ready::Simulated(*key),
+        }))
+    }
+
+    /// As [`verify`].
+    pub fn check(&self, message: &[u8], signature: &Signature) -> bool {
+        match &self.0 {
+            Ready::Ed25519(key) => {
+                key.verify_strict(message, &ed25519_dalek::Signature::from_bytes(signature)).is_ok()
+            }
+            Ready::Simulated(key) => simulated_signature(key, message) == *signature,
+        }
     }
 }
 

@@ -35,7 +35,7 @@ mod text;
 pub use authority::{Authority, Succession, expiry_warning, renewal_is_due, sign_address};
 pub use files::{Credentials, FileError, Home};
 pub use invitation::{BOOTSTRAP_LIMIT, Invitation, OneTimeSecret, enrolment_mac, verify_enrolment};
-pub use keys::{GateKey, PrivateKey, Suite, verify};
+pub use keys::{Checker, GateKey, PrivateKey, Suite, verify};
 pub use ledger::{EnrolRefusal, InvitationLedger, Invited};
 pub use offline::{Grant, Request};
 pub use roll::{CLOCK_TOLERANCE, Roll};

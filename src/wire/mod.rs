@@ -9,6 +9,8 @@ pub mod records;
 mod samples;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod ticket_samples;
 mod tickets;
 
 use crate::base::{CircleId, MemberId};

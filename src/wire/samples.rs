@@ -12,14 +12,9 @@ use super::records::{
     AddressRecord, BANS_LIMIT, Bans, Certificate, Charter, Entry, Mode, NAME_LIMIT, PublicKey, Ring, RuleSet,
     SOURCE_LIMIT, Signature,
 };
-use super::{
-    Body, COOL_LIMIT, COORDINATORS_LIMIT, Datagram, ENTRIES_LIMIT, Header, Kind, SEATS_LIMIT, WAITERS_LIMIT,
-    pad_to,
-};
-use crate::base::{
-    Ask, CircleId, Hearsay, MemberId, Nonce, Seat, Session, Sighting, TicketMessage, TokenId, Waiter,
-    Witnesses,
-};
+use super::ticket_samples::{any_ticket_message, longest_ask};
+use super::{Body, COOL_LIMIT, Datagram, ENTRIES_LIMIT, Header, Kind, pad_to};
+use crate::base::{CircleId, Hearsay, MemberId, Nonce, Session, Sighting, TicketMessage, TokenId};
 
 pub(super) const GATE: [u8; 32] = [0x6a; 32];
 
@@ -98,58 +93,6 @@ pub(super) fn longest_bans() -> Bans {
     Bans { circle: CircleId::from_bytes([1; 16]), version: 1, serials, signature: [2; 64] }
 }
 
-pub(super) fn seat(byte: u8) -> Seat {
-    Seat { ticket: byte.into(), member: MemberId::from_bytes([byte; 16]), incarnation: 70 + u64::from(byte) }
-}
-
-pub(super) fn longest_ask() -> Ask {
-    let seats = |from: u8| (from..).take(SEATS_LIMIT).map(seat).collect();
-    let waiter = |byte| Waiter {
-        member: MemberId::from_bytes([byte; 16]),
-        incarnation: 5,
-        waited: Duration::from_millis(u64::MAX),
-    };
-    Ask {
-        seat: seat(1),
-        number: 7,
-        next: seat(2),
-        is_settled: true,
-        adopted: Some(Witnesses { version: 3, seats: seats(10) }),
-        proposed: Some(Witnesses { version: 4, seats: seats(20) }),
-        waiters: (30..).take(WAITERS_LIMIT).map(waiter).collect(),
-    }
-}
-
-/// One of each, in the order of their tags.
-pub(super) fn ticket_messages() -> [TicketMessage; 16] {
-    let Ask { adopted, waiters, .. } = longest_ask();
-    let witnesses = adopted.map(|list| list.seats).unwrap_or_default();
-    let (number, attempt) = (8, 9);
-    [
-        TicketMessage::Ask(longest_ask()),
-        TicketMessage::Vouch { number, adopted: Some(1), proposed: Some(2), waiters },
-        TicketMessage::Gone { number },
-        TicketMessage::NotMe { seat: seat(1) },
-        TicketMessage::Join { incarnation: 3, waited: Duration::from_secs(4) },
-        TicketMessage::Wait { coordinators: witnesses.iter().take(4).map(|seat| seat.member).collect() },
-        TicketMessage::Grant {
-            by: seat(1),
-            seat: seat(2),
-            followers: witnesses.clone(),
-            witnesses: witnesses.clone(),
-        },
-        TicketMessage::Update { to: seat(3), witnesses },
-        TicketMessage::Lock { seat: seat(1), attempt, to: seat(2) },
-        TicketMessage::Locked { attempt },
-        TicketMessage::Unlock { attempt },
-        TicketMessage::Confirm { attempt },
-        TicketMessage::Confirmed { attempt },
-        TicketMessage::Release { seat: seat(1), next: seat(2), number },
-        TicketMessage::Released { number },
-        TicketMessage::Refused { number },
-    ]
-}
-
 /// The longest body of this kind.
 pub(super) fn longest_body(kind: Kind) -> Body {
     let hearsay: Hearsay = [Some(sighting(1)), Some(sighting(2))];
@@ -218,7 +161,7 @@ pub(super) fn any_bytes<const N: usize>() -> impl Strategy<Value = [u8; N]> {
     vec(any::<u8>(), N).prop_map(|bytes| bytes.try_into().expect("as long as asked for"))
 }
 
-fn any_member() -> impl Strategy<Value = MemberId> {
+pub(super) fn any_member() -> impl Strategy<Value = MemberId> {
     any_bytes().prop_map(MemberId::from_bytes)
 }
 
@@ -327,7 +270,7 @@ pub(super) fn any_bans() -> impl Strategy<Value = Bans> {
     )
 }
 
-fn any_millis() -> impl Strategy<Value = Duration> {
+pub(super) fn any_millis() -> impl Strategy<Value = Duration> {
     any::<u64>().prop_map(Duration::from_millis)
 }
 
@@ -372,72 +315,6 @@ fn any_commit() -> impl Strategy<Value = Body> {
         cool: Duration::from_millis(cool),
         entries,
     })
-}
-
-fn any_seat() -> impl Strategy<Value = Seat> {
-    (any::<u16>(), any_member(), any::<u64>()).prop_map(|(ticket, member, incarnation)| Seat {
-        ticket,
-        member,
-        incarnation,
-    })
-}
-
-fn any_seats() -> impl Strategy<Value = Vec<Seat>> {
-    vec(any_seat(), 0..=SEATS_LIMIT)
-}
-
-fn any_witnesses() -> impl Strategy<Value = Option<Witnesses>> {
-    option::of((any::<u32>(), any_seats()).prop_map(|(version, seats)| Witnesses { version, seats }))
-}
-
-fn any_waiters() -> impl Strategy<Value = Vec<Waiter>> {
-    let waiter = (any_member(), any::<u64>(), any_millis())
-        .prop_map(|(member, incarnation, waited)| Waiter { member, incarnation, waited });
-    vec(waiter, 0..=WAITERS_LIMIT)
-}
-
-fn any_ask() -> impl Strategy<Value = Ask> {
-    let (seats, lists) = ((any_seat(), any_seat()), (any_witnesses(), any_witnesses()));
-    (seats, any::<u64>(), any::<bool>(), lists, any_waiters()).prop_map(
-        |((seat, next), number, is_settled, (adopted, proposed), waiters)| Ask {
-            seat,
-            number,
-            next,
-            is_settled,
-            adopted,
-            proposed,
-            waiters,
-        },
-    )
-}
-
-fn any_vouch() -> impl Strategy<Value = TicketMessage> {
-    let versions = any::<(u64, Option<u32>, Option<u32>)>();
-    (versions, any_waiters()).prop_map(|((number, adopted, proposed), waiters)| TicketMessage::Vouch {
-        number,
-        adopted,
-        proposed,
-        waiters,
-    })
-}
-
-fn any_grant() -> impl Strategy<Value = TicketMessage> {
-    (any_seat(), any_seat(), any_seats(), any_seats())
-        .prop_map(|(by, seat, followers, witnesses)| TicketMessage::Grant { by, seat, followers, witnesses })
-}
-
-pub(super) fn any_ticket_message() -> impl Strategy<Value = TicketMessage> {
-    prop_oneof![
-        2 => prop::sample::select(ticket_messages().to_vec()),
-        2 => any_ask().prop_map(TicketMessage::Ask),
-        1 => any_vouch(),
-        1 => any_grant(),
-        1 => (any_seat(), any_seats()).prop_map(|(to, witnesses)| TicketMessage::Update { to, witnesses }),
-        1 => vec(any_member(), 0..=COORDINATORS_LIMIT)
-            .prop_map(|coordinators| TicketMessage::Wait { coordinators }),
-        1 => (any::<u64>(), any_millis())
-            .prop_map(|(incarnation, waited)| TicketMessage::Join { incarnation, waited }),
-    ]
 }
 
 /// A body, and the key of who sends it: in an Enrol that is the key in the body.

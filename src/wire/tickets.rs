@@ -2,26 +2,30 @@
 //!
 //! | tag | message | bytes |
 //! |---:|---|---|
-//! | 1 | Ask | seat, number 8, next seat, marks 1 (bit 0 settled, bit 1 adopted, bit 2 proposed), each list that is marked (version 4, seats), waiters |
-//! | 2 | Vouch | number 8, marks 1 (bit 0 adopted, bit 1 proposed), each version that is marked 4, waiters |
-//! | 3 | Gone | number 8 |
-//! | 4 | NotMe | seat |
+//! | 1 | Ask | seat, standing, unsure for ms 8, settled 1, waiters |
+//! | 2 | Vouch | number 8, since 8, optional version 4, waiters |
+//! | 3 | Gone | seat |
+//! | 4 | NotMe | seat, since 8, vacant 1, optional standing |
 //! | 5 | Join | incarnation 8, waited ms 8 |
 //! | 6 | Wait | count 1, then each coordinator 16 |
-//! | 7 | Grant | by seat, seat, followers, witnesses |
+//! | 7 | Grant | by seat, seat, next seat, witnesses, optional deed |
 //! | 8 | Update | to seat, witnesses |
-//! | 9 | Lock | seat, attempt 8, to seat |
-//! | 10–13 | Locked, Unlock, Confirm, Confirmed | attempt 8 |
-//! | 14 | Release | seat, next seat, number 8 |
-//! | 15, 16 | Released, Refused | number 8 |
+//! | 9, 10 | Knock, Here | seat |
+//! | 11 | Lock | by seat, attempt 8, seat |
+//! | 12 | Locked | attempt 8, seat, since 8, quiet for ms 8, optional standing |
+//! | 13 | Bound | seat, by seat, attempt 8, witness 16 |
+//! | 14 | Unlock | seat, by seat, attempt 8 |
+//! | 15 | Release | seat, next seat, optional deed |
+//! | 16 | Released | seat |
 //!
-//! A seat: ticket 2, member 16, incarnation 8. Seats (followers and witnesses too): count 1, then each. Waiters: count 1,
-//! then each member 16, incarnation 8, waited ms 8. The [body](super::Body) calls this; what it means, `proto::tickets`
-//! knows.
+//! A seat: ticket 2, member 16, incarnation 8. Witnesses: count 1, then each seat. A deed: version 4, next seat, optional
+//! seat beyond, witnesses. A standing: number 8, deed, optional deed. What is optional begins with a byte, 0 or 1. Waiters:
+//! count 1, then each member 16, incarnation 8, waited ms 8. The [body](super::Body) calls this; what it means,
+//! `proto::tickets` knows.
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
-use crate::base::{Ask, MemberId, Seat, TicketMessage, Waiter, Witnesses};
+use crate::base::{Ask, Deed, MemberId, Seat, Standing, TicketMessage, Waiter};
 
 use super::body::{read_millis, write_millis};
 use super::codec::{Malformed, Reader, Writer};
@@ -35,127 +39,179 @@ pub const WAITERS_LIMIT: usize = 4;
 /// Members told of that may have a ticket to give, at most.
 pub const COORDINATORS_LIMIT: usize = 4;
 
-const ASK_SETTLED: u8 = 1;
-const ASK_ADOPTED: u8 = 1 << 1;
-const ASK_PROPOSED: u8 = 1 << 2;
-
-const VOUCH_ADOPTED: u8 = 1;
-const VOUCH_PROPOSED: u8 = 1 << 1;
-
 pub(super) fn write(message: &TicketMessage, out: &mut Writer) {
     match message {
         TicketMessage::Ask(ask) => write_ask(ask, out.u8(1)),
-        TicketMessage::Vouch { number, adopted, proposed, waiters } => {
-            let marks = mark(adopted.is_some(), VOUCH_ADOPTED) | mark(proposed.is_some(), VOUCH_PROPOSED);
-            out.u8(2).u64(*number).u8(marks);
-            for version in [adopted, proposed].into_iter().flatten() {
+        TicketMessage::Vouch { number, since, proposed, waiters } => {
+            out.u8(2).u64(*number).u64(*since);
+            write_option(proposed.as_ref(), out, |version, out| {
                 out.u32(*version);
-            }
+            });
             write_waiters(waiters, out);
         }
-        TicketMessage::Gone { number } => write_number(3, *number, out),
-        TicketMessage::NotMe { seat } => write_seat(seat, out.u8(4)),
+        TicketMessage::Gone { seat } => write_seat(seat, out.u8(3)),
+        TicketMessage::NotMe { seat, since, is_vacant, standing } => {
+            write_seat(seat, out.u8(4));
+            out.u64(*since).u8(u8::from(*is_vacant));
+            write_option(standing.as_ref(), out, write_standing);
+        }
         TicketMessage::Join { incarnation, waited } => write_millis(*waited, out.u8(5).u64(*incarnation)),
         TicketMessage::Wait { coordinators } => out.u8(6).list(coordinators, write_member),
-        TicketMessage::Grant { by, seat, followers, witnesses } => {
-            out.u8(7);
-            write_seat(by, out);
+        TicketMessage::Grant { by, seat, next, witnesses, deed } => {
+            write_seat(by, out.u8(7));
             write_seat(seat, out);
-            out.list(followers, write_seat);
+            write_seat(next, out);
             out.list(witnesses, write_seat);
+            write_option(deed.as_ref(), out, write_deed);
         }
         TicketMessage::Update { to, witnesses } => {
             write_seat(to, out.u8(8));
             out.list(witnesses, write_seat);
         }
-        TicketMessage::Lock { seat, attempt, to } => {
-            write_seat(seat, out.u8(9));
-            write_seat(to, out.u64(*attempt));
+        TicketMessage::Knock { seat } => write_seat(seat, out.u8(9)),
+        TicketMessage::Here { seat } => write_seat(seat, out.u8(10)),
+        TicketMessage::Lock { by, attempt, seat } => {
+            write_seat(by, out.u8(11));
+            write_seat(seat, out.u64(*attempt));
         }
-        TicketMessage::Locked { attempt } => write_number(10, *attempt, out),
-        TicketMessage::Unlock { attempt } => write_number(11, *attempt, out),
-        TicketMessage::Confirm { attempt } => write_number(12, *attempt, out),
-        TicketMessage::Confirmed { attempt } => write_number(13, *attempt, out),
-        TicketMessage::Release { seat, next, number } => {
+        TicketMessage::Locked { attempt, seat, since, quiet_for, standing } => {
+            write_seat(seat, out.u8(12).u64(*attempt));
+            write_millis(*quiet_for, out.u64(*since));
+            write_option(standing.as_ref(), out, write_standing);
+        }
+        TicketMessage::Bound { seat, by, attempt, witness } => {
+            write_seat(seat, out.u8(13));
+            write_seat(by, out);
+            write_member(witness, out.u64(*attempt));
+        }
+        TicketMessage::Unlock { seat, by, attempt } => {
             write_seat(seat, out.u8(14));
-            write_seat(next, out);
-            out.u64(*number);
+            write_seat(by, out);
+            out.u64(*attempt);
         }
-        TicketMessage::Released { number } => write_number(15, *number, out),
-        TicketMessage::Refused { number } => write_number(16, *number, out),
+        TicketMessage::Release { seat, next, deed } => {
+            write_seat(seat, out.u8(15));
+            write_seat(next, out);
+            write_option(deed.as_ref(), out, write_deed);
+        }
+        TicketMessage::Released { seat } => write_seat(seat, out.u8(16)),
     }
 }
 
 pub(super) fn read(input: &mut Reader<'_>) -> Result<TicketMessage, Malformed> {
     Ok(match input.u8()? {
         1 => TicketMessage::Ask(read_ask(input)?),
-        2 => read_vouch(input)?,
-        3 => TicketMessage::Gone { number: input.u64()? },
-        4 => TicketMessage::NotMe { seat: read_seat(input)? },
+        2 => TicketMessage::Vouch {
+            number: input.u64()?,
+            since: input.u64()?,
+            proposed: read_option(input, Reader::u32)?,
+            waiters: read_waiters(input)?,
+        },
+        3 => TicketMessage::Gone { seat: read_seat(input)? },
+        4 => TicketMessage::NotMe {
+            seat: read_seat(input)?,
+            since: input.u64()?,
+            is_vacant: read_flag(input)?,
+            standing: read_option(input, read_standing)?,
+        },
         5 => TicketMessage::Join { incarnation: input.u64()?, waited: read_millis(input)? },
         6 => TicketMessage::Wait { coordinators: input.list(COORDINATORS_LIMIT, read_member)? },
         7 => TicketMessage::Grant {
             by: read_seat(input)?,
             seat: read_seat(input)?,
-            followers: read_seats(input)?,
+            next: read_seat(input)?,
             witnesses: read_seats(input)?,
+            deed: read_option(input, read_deed)?,
         },
         8 => TicketMessage::Update { to: read_seat(input)?, witnesses: read_seats(input)? },
-        9 => TicketMessage::Lock { seat: read_seat(input)?, attempt: input.u64()?, to: read_seat(input)? },
-        10 => TicketMessage::Locked { attempt: input.u64()? },
-        11 => TicketMessage::Unlock { attempt: input.u64()? },
-        12 => TicketMessage::Confirm { attempt: input.u64()? },
-        13 => TicketMessage::Confirmed { attempt: input.u64()? },
-        14 => {
-            TicketMessage::Release { seat: read_seat(input)?, next: read_seat(input)?, number: input.u64()? }
-        }
-        15 => TicketMessage::Released { number: input.u64()? },
-        16 => TicketMessage::Refused { number: input.u64()? },
+        9 => TicketMessage::Knock { seat: read_seat(input)? },
+        10 => TicketMessage::Here { seat: read_seat(input)? },
+        11 => TicketMessage::Lock { by: read_seat(input)?, attempt: input.u64()?, seat: read_seat(input)? },
+        12 => TicketMessage::Locked {
+            attempt: input.u64()?,
+            seat: read_seat(input)?,
+            since: input.u64()?,
+            quiet_for: read_millis(input)?,
+            standing: read_option(input, read_standing)?,
+        },
+        13 => TicketMessage::Bound {
+            seat: read_seat(input)?,
+            by: read_seat(input)?,
+            attempt: input.u64()?,
+            witness: read_member(input)?,
+        },
+        14 => TicketMessage::Unlock { seat: read_seat(input)?, by: read_seat(input)?, attempt: input.u64()? },
+        15 => TicketMessage::Release {
+            seat: read_seat(input)?,
+            next: read_seat(input)?,
+            deed: read_option(input, read_deed)?,
+        },
+        16 => TicketMessage::Released { seat: read_seat(input)? },
         _ => return Err(Malformed),
     })
 }
 
 fn write_ask(ask: &Ask, out: &mut Writer) {
     write_seat(&ask.seat, out);
-    write_seat(&ask.next, out.u64(ask.number));
-    let marks = mark(ask.is_settled, ASK_SETTLED)
-        | mark(ask.adopted.is_some(), ASK_ADOPTED)
-        | mark(ask.proposed.is_some(), ASK_PROPOSED);
-    out.u8(marks);
-    for list in [&ask.adopted, &ask.proposed].into_iter().flatten() {
-        out.u32(list.version).list(&list.seats, write_seat);
-    }
-    write_waiters(&ask.waiters, out);
+    write_standing(&ask.standing, out);
+    write_millis(ask.unsure_for, out);
+    write_waiters(&ask.waiters, out.u8(u8::from(ask.is_settled)));
 }
 
 fn read_ask(input: &mut Reader<'_>) -> Result<Ask, Malformed> {
-    let (seat, number, next) = (read_seat(input)?, input.u64()?, read_seat(input)?);
-    let marks = read_marks(input, ASK_SETTLED | ASK_ADOPTED | ASK_PROPOSED)?;
-    let mut list = |mark: u8| if marks & mark == 0 { Ok(None) } else { read_witnesses(input).map(Some) };
-    let (adopted, proposed) = (list(ASK_ADOPTED)?, list(ASK_PROPOSED)?);
-    let is_settled = marks & ASK_SETTLED != 0;
-    Ok(Ask { seat, number, next, is_settled, adopted, proposed, waiters: read_waiters(input)? })
+    Ok(Ask {
+        seat: read_seat(input)?,
+        standing: read_standing(input)?,
+        unsure_for: read_millis(input)?,
+        is_settled: read_flag(input)?,
+        waiters: read_waiters(input)?,
+    })
 }
 
-fn read_vouch(input: &mut Reader<'_>) -> Result<TicketMessage, Malformed> {
-    let number = input.u64()?;
-    let marks = read_marks(input, VOUCH_ADOPTED | VOUCH_PROPOSED)?;
-    let mut version = |mark: u8| if marks & mark == 0 { Ok(None) } else { input.u32().map(Some) };
-    let (adopted, proposed) = (version(VOUCH_ADOPTED)?, version(VOUCH_PROPOSED)?);
-    Ok(TicketMessage::Vouch { number, adopted, proposed, waiters: read_waiters(input)? })
+fn write_standing(standing: &Standing, out: &mut Writer) {
+    write_deed(&standing.deed, out.u64(standing.number));
+    write_option(standing.proposed.as_ref(), out, write_deed);
 }
 
-fn mark(is_there: bool, bit: u8) -> u8 {
-    if is_there { bit } else { 0 }
+fn read_standing(input: &mut Reader<'_>) -> Result<Standing, Malformed> {
+    Ok(Standing { number: input.u64()?, deed: read_deed(input)?, proposed: read_option(input, read_deed)? })
 }
 
-fn read_marks(input: &mut Reader<'_>, known: u8) -> Result<u8, Malformed> {
-    let marks = input.u8()?;
-    if marks & !known == 0 { Ok(marks) } else { Err(Malformed) }
+fn write_deed(deed: &Deed, out: &mut Writer) {
+    write_seat(&deed.next, out.u32(deed.version));
+    write_option(deed.beyond.as_ref(), out, write_seat);
+    out.list(&deed.witnesses, write_seat);
 }
 
-fn write_number(tag: u8, number: u64, out: &mut Writer) {
-    out.u8(tag).u64(number);
+fn read_deed(input: &mut Reader<'_>) -> Result<Deed, Malformed> {
+    Ok(Deed {
+        version: input.u32()?,
+        next: read_seat(input)?,
+        beyond: read_option(input, read_seat)?,
+        witnesses: read_seats(input)?,
+    })
+}
+
+fn write_option<T>(value: Option<&T>, out: &mut Writer, write: impl Fn(&T, &mut Writer)) {
+    out.u8(u8::from(value.is_some()));
+    if let Some(value) = value {
+        write(value, out);
+    }
+}
+
+fn read_option<'a, T>(
+    input: &mut Reader<'a>,
+    read: impl Fn(&mut Reader<'a>) -> Result<T, Malformed>,
+) -> Result<Option<T>, Malformed> {
+    if read_flag(input)? { read(input).map(Some) } else { Ok(None) }
+}
+
+fn read_flag(input: &mut Reader<'_>) -> Result<bool, Malformed> {
+    match input.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Malformed),
+    }
 }
 
 fn write_member(member: &MemberId, out: &mut Writer) {
@@ -179,10 +235,6 @@ fn read_seats(input: &mut Reader<'_>) -> Result<Vec<Seat>, Malformed> {
     input.list(SEATS_LIMIT, read_seat)
 }
 
-fn read_witnesses(input: &mut Reader<'_>) -> Result<Witnesses, Malformed> {
-    Ok(Witnesses { version: input.u32()?, seats: read_seats(input)? })
-}
-
 fn write_waiters(waiters: &[Waiter], out: &mut Writer) {
     out.list(waiters, |waiter, out| {
         write_member(&waiter.member, out);
@@ -204,7 +256,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::wire::samples::{self, longest_ask, seat};
+    use crate::wire::ticket_samples::{self as samples, longest_ask, seat};
 
     fn written(message: &TicketMessage) -> Vec<u8> {
         let mut out = Writer::new();
@@ -262,41 +314,37 @@ mod tests {
     #[test]
     fn every_message_has_the_bytes_that_it_always_had() {
         let lengths = samples::ticket_messages().map(|message| written(&message).len());
-        assert_eq!(lengths, [669, 147, 9, 27, 17, 66, 523, 262, 61, 9, 9, 9, 9, 61, 9, 9]);
+        assert_eq!(lengths, [758, 151, 27, 630, 17, 66, 607, 262, 27, 27, 61, 645, 77, 61, 346, 27]);
         let all = samples::ticket_messages().map(|message| written(&message)).concat();
-        assert_eq!(&blake3::hash(&all).to_hex()[..16], "57c04757f5a22159");
+        assert_eq!(&blake3::hash(&all).to_hex()[..16], "6f49ce871dfe17a4");
     }
 
     #[test]
-    fn marks_that_do_not_exist_are_refused() {
-        let ask = Ask { adopted: None, proposed: None, waiters: Vec::new(), ..longest_ask() };
-        let vouch = TicketMessage::Vouch { number: 1, adopted: None, proposed: None, waiters: Vec::new() };
-        for (message, place, known) in [(TicketMessage::Ask(ask), 1 + 26 + 8 + 26, 3), (vouch, 1 + 8, 2)] {
-            let bytes = written(&message);
-            assert_eq!(read_back(&bytes), Ok(message));
-            for bit in known..8 {
-                let mut bad = bytes.clone();
-                bad[place] |= 1 << bit;
-                assert_eq!(read_back(&bad), Err(Malformed), "bit {bit} of byte {place}");
-            }
+    fn what_is_neither_yes_nor_no_is_refused() {
+        let message = TicketMessage::NotMe { seat: seat(1), since: 2, is_vacant: true, standing: None };
+        let bytes = written(&message);
+        assert_eq!(read_back(&bytes), Ok(message));
+        for value in 2..=u8::MAX {
+            let bad = [&bytes[..bytes.len() - 1], &[value]].concat();
+            assert_eq!(read_back(&bad), Err(Malformed), "{value}");
         }
     }
 
     #[test]
     fn lists_beyond_their_limit_are_refused() {
         let seats = |count| vec![seat(3); count];
-        let witnesses = |count| Some(Witnesses { version: 1, seats: seats(count) });
+        let deed = |count| Deed { version: 1, next: seat(1), beyond: None, witnesses: seats(count) };
+        let standing = |count, few| Standing { number: 1, deed: deed(count), proposed: Some(deed(few)) };
         let waiters = |count| vec![longest_ask().waiters[0]; count];
         let (by, seat) = (seat(1), seat(2));
-        let messages = |seats_count: usize, few: usize| {
+        let messages = |count: usize, few: usize| {
             [
-                TicketMessage::Update { to: seat, witnesses: seats(seats_count) },
-                TicketMessage::Grant { by, seat, followers: seats(seats_count), witnesses: Vec::new() },
-                TicketMessage::Grant { by, seat, followers: Vec::new(), witnesses: seats(seats_count) },
-                TicketMessage::Ask(Ask { adopted: witnesses(seats_count), ..longest_ask() }),
-                TicketMessage::Ask(Ask { proposed: witnesses(seats_count), ..longest_ask() }),
+                TicketMessage::Update { to: seat, witnesses: seats(count) },
+                TicketMessage::Grant { by, seat, next: by, witnesses: seats(count), deed: None },
+                TicketMessage::Ask(Ask { standing: standing(count, 0), ..longest_ask() }),
+                TicketMessage::Ask(Ask { standing: standing(0, count), ..longest_ask() }),
                 TicketMessage::Ask(Ask { waiters: waiters(few), ..longest_ask() }),
-                TicketMessage::Vouch { number: 1, adopted: None, proposed: None, waiters: waiters(few) },
+                TicketMessage::Vouch { number: 1, since: 1, proposed: None, waiters: waiters(few) },
                 TicketMessage::Wait { coordinators: vec![by.member; few] },
             ]
         };

@@ -162,6 +162,13 @@ impl Ftpd {
         options
     }
 
+    /// Whom vsftpd has sent away, by its own log.
+    pub(crate) fn refusals(&self) -> Vec<String> {
+        assert_eq!(self.kind, Kind::Vsftpd);
+        let log = fs::read_to_string(self.folder.path().join("vsftpd.log")).unwrap();
+        log.lines().filter(|line| line.contains("refused")).map(str::to_owned).collect()
+    }
+
     /// Waits until it listens. Connecting to see would count as a client.
     fn wait_until_it_listens(&mut self) {
         let begun = Instant::now();
@@ -217,12 +224,13 @@ impl Setup<'_> {
         let mut text = format!(
             "{listen}\nlisten_port={}\nbackground=NO\nanonymous_enable=YES\n\
              local_enable=NO\nanon_root={}\nsecure_email_list_enable=YES\nemail_password_file={}\n\
-             secure_chroot_dir={}\nseccomp_sandbox=NO\nisolate=NO\nisolate_network=NO\nxferlog_enable=NO\n\
-             ftp_username=daemon\n",
+             secure_chroot_dir={}\nseccomp_sandbox=NO\nisolate=NO\nisolate_network=NO\n\
+             xferlog_enable=YES\nxferlog_std_format=NO\nvsftpd_log_file={}\nftp_username=daemon\n",
             self.port,
             self.path("root"),
             self.path("passwords"),
             self.path("empty"),
+            self.path("vsftpd.log"),
         );
         if !is_root() {
             text.push_str("run_as_launching_user=YES\n");

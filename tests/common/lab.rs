@@ -63,7 +63,7 @@ impl Lab {
         let words: Vec<String> = self.wrapper.iter().cloned().chain([program]).collect();
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-        command.env("HOME", "/nonexistent").env("STROLL_HOME", &self.home).args(args);
+        command.env("HOME", &self.home).env("STROLL_HOME", &self.home).args(args);
         command
     }
 

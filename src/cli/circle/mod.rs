@@ -19,6 +19,8 @@ use super::exit::UsageError;
 use super::homes::{HomeArgs, quoted};
 use super::utc::format_utc;
 
+pub(super) use mode::ModeName;
+
 /// Create a circle, invite others into it, look at it and change it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "From nothing to a circle of two:
@@ -28,7 +30,7 @@ use super::utc::format_utc;
 
 How members take turns is chosen once:
   token    one at a time, with rare short exceptions, survives almost anything
-  tickets  experimental: n at once, possibly fewer: circle create … --mode tickets --tickets 5")]
+  tickets  n at once, possibly fewer: circle create … --mode tickets --tickets 5")]
 pub(super) struct Args {
     #[command(subcommand)]
     command: Command,

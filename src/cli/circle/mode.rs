@@ -25,10 +25,10 @@ pub(super) struct ModeArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ModeName {
+pub(in crate::cli) enum ModeName {
     /// One at a time, with rare short exceptions; survives almost anything
     Token,
-    /// Experimental: so many at once, possibly fewer
+    /// So many at once, possibly fewer
     Tickets,
 }
 
@@ -73,8 +73,8 @@ pub(super) struct RingArgs {
     /// Found a new ring of tickets, after which every older one is void (tickets)
     ///
     /// For when more neighbours crashed at once than the charter's faults allow and they do not come back. Every member of
-    /// the old ring must have stopped or heard of it: one that has not may pull beside the new ring. Other --tickets or
-    /// --faults make a new ring too.
+    /// the old ring must have stopped or heard of it: one that has not may pull beside the new ring, which begins
+    /// 15 seconds after its first member has heard of it. Other --tickets or --faults make a new ring too.
     #[arg(long, env = "STROLL_NEW_RING")]
     new_ring: bool,
 

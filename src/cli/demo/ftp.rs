@@ -7,13 +7,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use libunftp::ServerBuilder;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpListener;
 use unftp_core::auth::DefaultUser;
 use unftp_core::storage::{Error, ErrorKind, FEATURE_RESTART, Fileinfo, Result, StorageBackend};
 use unftp_sbe_fs::{Filesystem, Meta};
 
 use super::source::{PIECE, Shop};
+
+/// Read at once: more than a frame, because each reading goes to another thread and back.
+const READ: usize = 1 << 20;
 
 /// Answers until the task is ended.
 pub(super) async fn serve(listener: TcpListener, root: PathBuf, shop: Shop) {
@@ -43,11 +46,12 @@ impl Shelves {
         self.files.as_ref().map_err(|error| Error::from(io::Error::from(error.kind())))
     }
 
-    async fn send<W>(&self, mut file: Box<dyn AsyncRead + Send + Sync + Unpin>, output: &mut W) -> Result<u64>
+    async fn send<W>(&self, file: Box<dyn AsyncRead + Send + Sync + Unpin>, output: &mut W) -> Result<u64>
     where
         W: AsyncWrite + Unpin + Send + ?Sized,
     {
         let transfer = self.shop.meter.begin();
+        let mut file = BufReader::with_capacity(READ, file);
         let (mut piece, mut total) = (vec![0; PIECE], 0);
         loop {
             let count = file.read(&mut piece).await?;

@@ -15,6 +15,7 @@ use axum::http::header::{
     ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, LAST_MODIFIED, RANGE,
 };
 use axum::http::{HeaderMap, HeaderName, Method, Response, StatusCode};
+use axum::serve::ListenerExt as _;
 use futures_util::stream;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -30,6 +31,8 @@ struct Site {
 /// Answers until the task is ended.
 pub(super) async fn serve(listener: TcpListener, root: PathBuf, shop: Shop) {
     let router = Router::new().fallback(answer).with_state(Site { root: root.into(), shop });
+    // The end of a file must not wait until its beginning is acknowledged. If that cannot be had, it is slower.
+    let listener = listener.tap_io(|connection| drop(connection.set_nodelay(true)));
     // It ends when the task is aborted.
     let _ = axum::serve(listener, router).await;
 }

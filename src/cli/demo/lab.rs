@@ -22,9 +22,12 @@ const SKIP: &str = "20ms";
 /// How a stream is followed that changes all the time.
 const POLL: &str = "1s";
 
-/// Members look in every slot: what keeps a frame waiting then is the token alone.
+/// Members look in every slot: what keeps a frame waiting then is their turn alone.
 const POLL_IN_SLOTS: &str = "100ms";
 const SETTLE: &str = "0s";
+
+/// The stream goes before the tree, which can wait: what is left of a slot may be too little for a frame.
+const STREAM_FIRST: i32 = 1;
 
 /// How often the tree is looked at.
 const MIRROR_EVERY: &str = "5s";
@@ -159,7 +162,8 @@ impl Lab {
             format!("name = {}\nurl = {url}\nto = {to}\ncircle = \"{CIRCLE}\"\n", text(folder.to_owned()))
         };
         format!(
-            "[[subscribe]]\n{}poll = \"{POLL_IN_SLOTS}\"\nsettle = \"{SETTLE}\"\nsince = \"all\"\n\n\
+            "[[subscribe]]\n{}poll = \"{POLL_IN_SLOTS}\"\nsettle = \"{SETTLE}\"\nsince = \"all\"\n\
+             priority = {STREAM_FIRST}\n\n\
              [[mirror]]\n{}every = \"{MIRROR_EVERY}\"\n",
             part(STREAM),
             part(TREE),
@@ -173,6 +177,10 @@ impl Lab {
         let mut args = vec!["circle", "create", CIRCLE, "--home", &home, "--listen", &listen];
         args.extend(["--source", &url, "--member", &self.name, "--rules", rules]);
         args.extend(["--slot", &slot, "--skip", SKIP, "--capacity", &capacity]);
+        let ring = plan.ring.map(|ring| (ring.tickets.to_string(), ring.faults.to_string()));
+        if let Some((tickets, faults)) = &ring {
+            args.extend(["--mode", "tickets", "--tickets", tickets, "--faults", faults]);
+        }
         output(stroll(&self.folder, &args)?).await.map(drop)
     }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// None, one, two, more.
-pub(super) const CLASSES: usize = 4;
+/// None, one, two, more: so many are told apart at least.
+const CLASSES: usize = 4;
 
 /// Counts the transfers of one source: the bodies of files, not listings. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -23,10 +23,10 @@ struct Inner {
 }
 
 /// What was seen since the last reset.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Seen {
-    /// For how long there were none, one, two and more transfers.
-    times: [Duration; CLASSES],
+    /// For how long there were none, one, two and so on; the last is for all that are more.
+    times: Vec<Duration>,
     /// At once, at most.
     pub(super) most: usize,
     /// That were sent.
@@ -38,25 +38,42 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// The share of the time with none, one, two and more transfers.
-    pub(super) fn shares(&self) -> [f64; CLASSES] {
-        let total: Duration = self.times.iter().sum();
-        if total.is_zero() {
-            return [1.0, 0.0, 0.0, 0.0];
-        }
-        self.times.map(|time| time.as_secs_f64() / total.as_secs_f64())
+    /// So much time with none, one, two and so on.
+    #[cfg(test)]
+    pub(super) fn over<const N: usize>(times: [Duration; N]) -> Self {
+        let most = times.iter().rposition(|time| !time.is_zero()).unwrap_or(0);
+        Self { times: times.into(), most, ..Self::default() }
     }
 
-    /// The share of the time in which at least two transfers disturbed each other.
-    pub(super) fn shared(&self) -> f64 {
-        let [_, _, two, more] = self.shares();
-        two + more
+    fn of(classes: usize) -> Self {
+        Self { times: vec![Duration::ZERO; classes], ..Self::default() }
+    }
+
+    /// The share of the time with none, one, two and so on; the last is for all that are more.
+    pub(super) fn shares(&self) -> Vec<f64> {
+        let total: Duration = self.times.iter().sum();
+        if total.is_zero() {
+            return (0..self.times.len()).map(|class| f64::from(u8::from(class == 0))).collect();
+        }
+        self.times.iter().map(|time| time.as_secs_f64() / total.as_secs_f64()).collect()
+    }
+
+    /// For how long more than so many transfers were under way.
+    pub(super) fn time_beyond(&self, at_once: usize) -> Duration {
+        self.times.iter().skip(at_once + 1).sum()
+    }
+
+    /// The share of the time in which more than so many transfers were under way.
+    pub(super) fn beyond(&self, at_once: usize) -> f64 {
+        self.shares().iter().skip(at_once + 1).sum()
     }
 }
 
 impl Meter {
-    pub(super) fn new() -> Self {
-        let inner = Inner { under_way: 0, since: Instant::now(), seen: Seen::default() };
+    /// Tells up to so many transfers at once apart from more.
+    pub(super) fn new(at_once: usize) -> Self {
+        let seen = Seen::of(CLASSES.max(at_once + 2));
+        let inner = Inner { under_way: 0, since: Instant::now(), seen };
         Self { inner: Arc::new(Mutex::new(inner)) }
     }
 
@@ -79,7 +96,7 @@ impl Meter {
     pub(super) fn reset(&self) {
         let mut inner = self.lock();
         inner.since = Instant::now();
-        inner.seen = Seen { most: inner.under_way, ..Seen::default() };
+        inner.seen = Seen { most: inner.under_way, ..Seen::of(inner.seen.times.len()) };
     }
 
     /// Transfers at this moment.
@@ -91,7 +108,7 @@ impl Meter {
     pub(super) fn seen(&self) -> Seen {
         let mut inner = self.lock();
         inner.count_time();
-        inner.seen
+        inner.seen.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -103,7 +120,7 @@ impl Inner {
     /// Books the time since the last change under the number of transfers of that time.
     fn count_time(&mut self) {
         let now = Instant::now();
-        let class = self.under_way.min(CLASSES - 1);
+        let class = self.under_way.min(self.seen.times.len() - 1);
         if let Some(time) = self.seen.times.get_mut(class) {
             *time += now.duration_since(self.since);
         }
@@ -142,7 +159,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn time_is_booked_under_the_number_of_transfers() {
-        let meter = Meter::new();
+        let meter = Meter::new(1);
         advance(STEP).await;
         let first = meter.begin();
         advance(3 * STEP).await;
@@ -156,13 +173,13 @@ mod tests {
         let seen = meter.seen();
         assert_eq!(seen.times, [2 * STEP, 3 * STEP, 2 * STEP, STEP]);
         assert_eq!(seen.shares(), [0.25, 0.375, 0.25, 0.125]);
-        assert_eq!(seen.shared(), 0.375);
+        assert_eq!((seen.beyond(1), seen.beyond(2)), (0.375, 0.125));
         assert_eq!((seen.most, seen.transfers), (4, 5));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_reset_forgets_the_past_but_not_what_is_under_way() {
-        let meter = Meter::new();
+        let meter = Meter::new(1);
         let transfer = meter.begin();
         transfer.sent(7);
         meter.refused();
@@ -176,7 +193,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn as_many_classes_are_told_apart_as_may_be_under_way() {
+        let meter = Meter::new(4);
+        let transfers: Vec<Transfer> = (0..6).map(|_| meter.begin()).collect();
+        advance(STEP).await;
+        drop(transfers);
+        assert_eq!(meter.seen().shares(), [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn no_time_at_all_is_time_without_transfers() {
-        assert_eq!(Meter::new().seen().shares(), [1.0, 0.0, 0.0, 0.0]);
+        assert_eq!(Meter::new(1).seen().shares(), [1.0, 0.0, 0.0, 0.0]);
     }
 }

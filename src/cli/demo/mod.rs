@@ -33,11 +33,12 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use content::Content;
 use folder::Folder;
-use plan::Plan;
+use plan::{Plan, Ring};
 use report::Report;
 use screen::Screen;
 use source::{Protocol, Source};
 
+use super::circle::ModeName;
 use super::exit::{Code, Failed, Passed, UsageError};
 use super::progress::Style;
 
@@ -45,6 +46,10 @@ pub(super) use process::end_with_parent;
 
 /// In less time nothing is to be seen.
 const SHORTEST: Duration = Duration::from_secs(4);
+
+/// The smallest ring of tickets that goes on without one of its members.
+const TICKETS: u16 = 3;
+const FAULTS: u8 = 1;
 
 /// Where the page is, if nobody says otherwise: at any port that is free.
 const ANYWHERE: &str = "127.0.0.1:0";
@@ -55,11 +60,17 @@ const ANYWHERE: &str = "127.0.0.1:0";
 /// replicate it in turn: each a process of its own, invited and joined as real labs would be. Beside them as many labs
 /// pull from a source of the same kind without a circle. After 20 seconds every replica is compared with its original,
 /// byte by byte, and what the two sources saw is printed side by side.
+///
+/// With `--mode tickets` no token wanders: up to three members pull at once, each by a ticket of its own, and one more than
+/// that would end the demo with an error. Those who have a ticket vouch for each other; if one of three dies, the others
+/// take its ticket back (`--kill-holder`). Of two nobody can tell who died, so the one that is left waits for the other.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "they are switches, each on its own")]
 #[command(after_help = "Examples:
   stroll demo
   stroll demo --kill-holder              see that a token in custody is not lost
+  stroll demo --mode tickets             see three at once, and never four
+  stroll demo --mode tickets --tickets 2 --members 8
   stroll demo --overload --for 40s       see what members say when there are too many of them
   stroll demo --members 12 --keep demo/  look at logs, settings and replicas afterwards")]
 pub(super) struct Args {
@@ -71,11 +82,23 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=30), default_value = "5", env = "STROLL_MEMBERS")]
     members: u16,
 
+    /// How members take turns
+    #[arg(long, value_enum, default_value_t = ModeName::Token, env = "STROLL_MODE")]
+    mode: ModeName,
+
+    /// How many members may pull at once (tickets) [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=9), env = "STROLL_TICKETS")]
+    tickets: Option<u16>,
+
+    /// How many of those with a ticket may crash at once (tickets) [default: 1]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).range(1..=4), env = "STROLL_FAULTS")]
+    faults: Option<u8>,
+
     /// Which rules the token follows
     #[arg(long, value_parser = PossibleValuesParser::new(["guarded", "classic", "early"]), default_value = "guarded", env = "STROLL_RULES")]
     rules: String,
 
-    /// Kill a member while it holds the token, and start it again
+    /// Kill a member while it holds the token or a ticket, and start it again
     #[arg(long, env = "STROLL_KILL_HOLDER")]
     kill_holder: bool,
 
@@ -119,11 +142,26 @@ impl Args {
         }
         Ok(Plan {
             members: usize::from(self.members),
+            ring: self.ring()?,
             span: self.span,
             is_overload: self.overload,
+            is_guarded: self.rules == "guarded",
             is_compared: !self.no_comparison,
             kills_holder: self.kill_holder,
         })
+    }
+
+    fn ring(&self) -> Result<Option<Ring>, UsageError> {
+        match self.mode {
+            ModeName::Token if self.tickets.is_some() || self.faults.is_some() => {
+                Err(UsageError("tickets: --tickets and --faults go with --mode tickets".to_owned()))
+            }
+            ModeName::Token => Ok(None),
+            ModeName::Tickets => {
+                let (tickets, faults) = (self.tickets.unwrap_or(TICKETS), self.faults.unwrap_or(FAULTS));
+                Ok(Some(Ring { tickets, faults }))
+            }
+        }
     }
 }
 
@@ -161,7 +199,7 @@ async fn demo(args: &Args, plan: &Plan, folder: &Folder, screen: &mut Screen) ->
     let content = Content::new(u64::from_be_bytes(random_bytes()?), plan.stream_rate());
     let lab = folder.path().join("source");
     content.lay_out(&lab).with_context(|| lab.display().to_string())?;
-    let source = Source::start(&lab, plan.link_rate()).await?;
+    let source = Source::start(&lab, plan.link_rate(), plan.at_once()).await?;
     if args.source_only {
         return source_only(plan, &content, &lab, &source).await;
     }

@@ -10,6 +10,9 @@ const STREAM_BYTES_PER_SEC: u64 = 650_000;
 const LOAD_PERCENT: u64 = 70;
 const LOAD_PERCENT_OF_MANY: u64 = 50;
 
+/// Much less with tickets: while one goes from hand to hand nobody uses it, for a second or two.
+const LOAD_PERCENT_WITH_TICKETS: u64 = 35;
+
 /// Under overload the stream brings so many times more than that.
 const OVERLOAD: u64 = 2;
 
@@ -18,6 +21,9 @@ const PERIOD: Duration = Duration::from_secs(2);
 const LONGEST_SLOT: Duration = Duration::from_millis(400);
 const SHORTEST_SLOT: Duration = Duration::from_millis(250);
 
+/// And a ticket's slot is long enough to be worth its way.
+const TICKET_SLOT: Duration = Duration::from_secs(1);
+
 /// The stream ends before the demo does, by so much, for the last frame to arrive everywhere.
 const QUIET: Duration = Duration::from_secs(3);
 
@@ -25,13 +31,30 @@ const QUIET: Duration = Duration::from_secs(3);
 const OVERTIME: Duration = Duration::from_secs(10);
 const OVERTIME_PERIODS: u32 = 3;
 
+/// Tickets go round more slowly, and one of a member that died takes its time to come back.
+const OVERTIME_WITH_TICKETS: Duration = Duration::from_secs(20);
+
+/// The ring of a demo with tickets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ring {
+    /// How many members may pull at once.
+    pub(super) tickets: u16,
+    /// How many neighbours may crash at once.
+    pub(super) faults: u8,
+}
+
 /// How the demo runs.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are switches, each on its own")]
 pub(super) struct Plan {
     pub(super) members: usize,
+    /// With tickets; otherwise a token wanders.
+    pub(super) ring: Option<Ring>,
     /// From the moment at which all members are there.
     pub(super) span: Duration,
     pub(super) is_overload: bool,
+    /// The token follows the rules that make tokens anew within seconds.
+    pub(super) is_guarded: bool,
     pub(super) is_compared: bool,
     pub(super) kills_holder: bool,
 }
@@ -45,8 +68,17 @@ impl Plan {
     /// Bytes per second of the source's link.
     pub(super) fn link_rate(&self) -> u64 {
         let is_many = self.slot() == SHORTEST_SLOT;
-        let percent = if is_many && !self.is_overload { LOAD_PERCENT_OF_MANY } else { LOAD_PERCENT };
+        let percent = match self.ring {
+            Some(_) => LOAD_PERCENT_WITH_TICKETS,
+            None if is_many && !self.is_overload => LOAD_PERCENT_OF_MANY,
+            None => LOAD_PERCENT,
+        };
         self.members as u64 * STREAM_BYTES_PER_SEC * 100 / percent
+    }
+
+    /// How many members may pull at once.
+    pub(super) fn at_once(&self) -> usize {
+        self.ring.map_or(1, |ring| ring.tickets.into())
     }
 
     /// How long the stream lasts.
@@ -56,12 +88,18 @@ impl Plan {
 
     /// How much longer than planned it may last.
     pub(super) fn overtime(&self) -> Duration {
+        if self.ring.is_some() {
+            return OVERTIME_WITH_TICKETS;
+        }
         let period = self.slot() * u32::try_from(self.members).unwrap_or(u32::MAX);
         OVERTIME + OVERTIME_PERIODS * period.saturating_sub(PERIOD)
     }
 
     /// How long a slot is, in whole milliseconds.
     pub(super) fn slot(&self) -> Duration {
+        if self.ring.is_some() {
+            return TICKET_SLOT;
+        }
         let members = u32::try_from(self.members).unwrap_or(u32::MAX).max(1);
         let slot = (PERIOD / members).clamp(SHORTEST_SLOT, LONGEST_SLOT);
         Duration::from_millis(u64::try_from(slot.as_millis()).unwrap_or(u64::MAX))
@@ -79,7 +117,15 @@ mod tests {
 
     fn plan(members: usize, seconds: u64, is_overload: bool) -> Plan {
         let span = Duration::from_secs(seconds);
-        Plan { members, span, is_overload, is_compared: true, kills_holder: false }
+        Plan {
+            members,
+            ring: None,
+            span,
+            is_overload,
+            is_guarded: true,
+            is_compared: true,
+            kills_holder: false,
+        }
     }
 
     #[test]
@@ -107,5 +153,14 @@ mod tests {
         let overload = plan(30, 20, true);
         assert!(30 * overload.stream_rate() > overload.link_rate());
         assert_eq!(plan(2, 4, false).stream_span(), Duration::from_secs(2));
+    }
+
+    #[test]
+    fn with_tickets_slots_are_longer_and_the_link_is_larger() {
+        let token = plan(5, 20, false);
+        let tickets = Plan { ring: Some(Ring { tickets: 3, faults: 1 }), ..token };
+        assert_eq!((token.at_once(), tickets.at_once()), (1, 3));
+        assert!(tickets.slot() > token.slot() && tickets.link_rate() > token.link_rate());
+        assert!(tickets.overtime() > token.overtime());
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use stroll::peer::StatusReport;
+use stroll::peer::{SpanReport, StatusReport};
 use tokio::time::{Instant, sleep};
 
 use super::content::{Content, Produced, TREE, produce, tree_paths};
@@ -86,7 +86,7 @@ pub(super) async fn run(
         screen.say(&format!("status page at {page}"));
     }
     let others = if plan.is_compared {
-        let source = Source::start(&lab, plan.link_rate()).await?;
+        let source = Source::start(&lab, plan.link_rate(), plan.at_once()).await?;
         let labs = uncoordinated(folder, plan, &source)?;
         Some(Camp::new(source, labs, false))
     } else {
@@ -151,7 +151,8 @@ impl Camp {
                 protocol: lab.protocol.name(),
                 frames_in_time: seat.frames_in_time,
                 longest_lag: seat.arrivals.longest_lag(),
-                return_p99: seat.return_p99(),
+                return_p99: seat.p99(|status| status.return_time_s),
+                access_p99: seat.p99(|status| status.access_interval_s),
                 comparison,
                 slots: self.is_circle.then(|| seat.slots()),
                 verdict: seat.worst.as_ref().map(|worst| worst.text.clone()),
@@ -167,9 +168,8 @@ impl Seat {
         self.earlier_slots + now.unwrap_or(0)
     }
 
-    fn return_p99(&self) -> Option<Duration> {
-        let p99_s = self.status.as_ref()?.return_time_s?.p99;
-        Duration::try_from_secs_f64(p99_s).ok()
+    fn p99(&self, of: impl Fn(&StatusReport) -> Option<SpanReport>) -> Option<Duration> {
+        Duration::try_from_secs_f64(of(self.status.as_ref()?)?.p99).ok()
     }
 
     fn hear(&mut self, status: StatusReport) {
@@ -188,6 +188,7 @@ impl Seat {
             name: name.to_owned(),
             state: status.map_or("dead", |status| &status.state).to_owned(),
             has_token: status.is_some_and(|status| status.token.is_some()),
+            ticket: status.and_then(|status| status.ring.as_ref()?.ticket),
             bytes,
             frames: self.arrivals.count(),
             lag: self.arrivals.lag(produced, now),
@@ -269,7 +270,11 @@ impl Running<'_> {
     async fn kill(&mut self, member: usize) -> anyhow::Result<()> {
         let Some(lab) = self.circle.labs.get_mut(member) else { return Ok(()) };
         lab.kill().await?;
-        self.screen.say(&format!("{} was killed while it had the token", lab.name));
+        let right = match self.killing.custody().and_then(|custody| custody.ticket) {
+            None => "the token".to_owned(),
+            Some(ticket) => format!("ticket {ticket}"),
+        };
+        self.screen.say(&format!("{} was killed while it had {right}", lab.name));
         if let Some(seat) = self.circle.seats.get_mut(member) {
             seat.earlier_slots = seat.slots();
             seat.status = None;
@@ -289,6 +294,7 @@ impl Running<'_> {
         let rows = labs.map(|((lab, seat), status)| seat.row(&lab.name, status.is_some(), produced, now));
         let picture = Picture {
             left: self.end.saturating_duration_since(now),
+            has_tickets: self.plan.ring.is_some(),
             page: self.page.clone(),
             produced: produced.len() as u64,
             transfers: (
@@ -312,20 +318,24 @@ impl Running<'_> {
         let frames = self.produced.count();
         let killed = self.killing.custody().map(|custody| Killed {
             name: self.circle.labs.get(custody.member).map_or_else(String::new, |lab| lab.name.clone()),
-            next_slot: custody.next_slot,
+            ticket: custody.ticket,
+            made_good: custody.made_good,
+            was_back: custody.was_back,
         });
         let side = |camp: &Camp| {
             let labs = camp.reports(&self.content, frames)?;
-            Ok::<_, anyhow::Error>(Side { seen: camp.seen, labs })
+            Ok::<_, anyhow::Error>(Side { seen: camp.seen.clone(), labs })
         };
         Ok(Report {
             took,
             frames,
+            ring: self.plan.ring,
             slot: self.plan.slot(),
             page: self.page.clone(),
             circle: side(&self.circle)?,
             uncoordinated: self.others.as_ref().map(side).transpose()?,
             is_overload: self.plan.is_overload,
+            is_guarded: self.plan.is_guarded,
             wants_kill: self.plan.kills_holder,
             killed,
             disorderly,

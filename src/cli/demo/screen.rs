@@ -1,4 +1,4 @@
-//! What the demo shows while it runs: a line for every member, with the token where it is; a line a second where there is
+//! What the demo shows while it runs: a line for every member, with the token or the tickets where they are; a line a second where there is
 //! no terminal.
 
 use std::fmt::Write as _;
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
+use stroll::base::Ticket;
 use stroll::base::units::{human_duration, human_size};
 use tokio::time::Instant;
 
@@ -20,6 +21,7 @@ pub(super) struct Row {
     /// What it does, in one word.
     pub(super) state: String,
     pub(super) has_token: bool,
+    pub(super) ticket: Option<Ticket>,
     pub(super) bytes: u64,
     /// Frames of the stream that are here.
     pub(super) frames: u64,
@@ -30,6 +32,7 @@ pub(super) struct Row {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Picture {
     pub(super) left: Duration,
+    pub(super) has_tickets: bool,
     pub(super) page: Option<String>,
     pub(super) produced: u64,
     /// Transfers under way at the circle's source, and at that of the others.
@@ -129,21 +132,33 @@ impl Picture {
     }
 
     fn line(&self) -> String {
-        let holder = self.rows.iter().find(|row| row.has_token);
-        let holder = holder.map_or("on its way", |row| &row.name);
         let frames: Vec<_> = self.rows.iter().map(|row| row.frames.to_string()).collect();
         format!(
-            "{} to go, token: {holder}, frames: {} of {}",
+            "{} to go, {}, frames: {} of {}",
             human_duration(self.left),
+            self.holders(),
             frames.join(" "),
             self.produced
         )
     }
 
+    fn holders(&self) -> String {
+        if self.has_tickets {
+            let holders = self.rows.iter().filter_map(|row| Some(format!("{} {}", row.ticket?, row.name)));
+            let holders: Vec<String> = holders.collect();
+            return format!(
+                "tickets: {}",
+                if holders.is_empty() { "–".to_owned() } else { holders.join(" ") }
+            );
+        }
+        let holder = self.rows.iter().find(|row| row.has_token);
+        format!("token: {}", holder.map_or("on its way", |row| &row.name))
+    }
+
     fn to_json(&self) -> serde_json::Value {
         let rows = self.rows.iter().map(|row| {
             json!({
-                "name": row.name, "state": row.state, "token": row.has_token, "bytes": row.bytes,
+                "name": row.name, "state": row.state, "token": row.has_token, "ticket": row.ticket, "bytes": row.bytes,
                 "frames": row.frames, "lag_s": row.lag.as_secs_f64(),
             })
         });
@@ -157,8 +172,8 @@ impl Picture {
 
 impl Row {
     fn prefix(&self) -> String {
-        let token = if self.has_token { '●' } else { ' ' };
-        format!("{token} {:7} {:5}", self.name, self.state)
+        let right = if self.has_token || self.ticket.is_some() { '●' } else { ' ' };
+        format!("{right} {:7} {:5}", self.name, self.state)
     }
 
     fn message(&self) -> String {
@@ -185,6 +200,15 @@ mod tests {
         assert!(!picture.rows[0].prefix().contains('●'));
         picture.rows[1].has_token = false;
         assert!(picture.line().contains("token: on its way"));
+    }
+
+    #[test]
+    fn tickets_are_shown_where_they_are() {
+        let row = |name: &str, ticket| Row { name: name.to_owned(), ticket, ..Row::default() };
+        let rows = vec![row("lab-1", Some(2)), row("lab-2", None), row("lab-3", Some(0))];
+        let picture = Picture { rows, has_tickets: true, ..Picture::default() };
+        assert!(picture.line().contains("tickets: 2 lab-1 0 lab-3,"), "{}", picture.line());
+        assert!(picture.rows[0].prefix().starts_with("● lab-1") && !picture.rows[1].prefix().contains('●'));
     }
 
     #[test]

@@ -55,9 +55,9 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Serves what is laid out in the folder, at so many bytes a second.
-    pub(super) async fn start(folder: &Path, bytes_per_sec: u64) -> io::Result<Self> {
-        let shop = Shop { link: Limiter::new(Some(bytes_per_sec)), meter: Meter::new() };
+    /// Serves what is laid out in the folder, at so many bytes a second, to so many at once as is told apart from more.
+    pub(super) async fn start(folder: &Path, bytes_per_sec: u64, at_once: usize) -> io::Result<Self> {
+        let shop = Shop { link: Limiter::new(Some(bytes_per_sec)), meter: Meter::new(at_once) };
         let (web, control) = (listener().await?, listener().await?);
         let root = served(folder);
         Ok(Self {

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::bars::Bars;
 use super::circles;
-use super::ending::watch_for_the_end;
+use super::ending::{before_the_end, watch_for_the_end};
 use super::job::JobArgs;
 use super::logging;
 use super::transfer::Transfer;
@@ -92,7 +92,9 @@ async fn pull(
     let reason = watch_for_the_end(order, args.job.max_duration)?;
     let limiter = Limiter::new(None);
     let addresses: Vec<_> = wants.iter().map(|want| &want.address).collect();
-    let mut circle = circles::enter("get", &args.job.home, args.job.solo || args.dry_run, &addresses).await?;
+    let is_solo = args.job.solo || args.dry_run;
+    let entering = circles::enter("get", &args.job.home, is_solo, &addresses);
+    let mut circle = before_the_end(&stop, &reason, entering).await?;
     if let Some(name) = circle.name() {
         bars.say(&format!("in the slots of circle {name}"));
     }

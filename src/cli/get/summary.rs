@@ -146,7 +146,8 @@ pub(in crate::cli) fn pace(totals: &Totals) -> String {
     let mut text = format!(": {} in {}, {}/s", human_size(bytes), span(elapsed_s), human_size(rate));
     if waited_s > 0.0 {
         let share = 100.0 * waited_s / elapsed_s.max(1e-3);
-        let _ = write!(text, ", {slots} slots, {share:.0} % of the time waiting for the token");
+        let noun = if slots == 1 { "slot" } else { "slots" };
+        let _ = write!(text, ", {slots} {noun}, {share:.0} % of the time waiting for the token");
     }
     if paused_s > 0.0 {
         let _ = write!(text, ", {} leaving the source alone", span(paused_s));
@@ -157,7 +158,7 @@ pub(in crate::cli) fn pace(totals: &Totals) -> String {
 fn file_json(named: &Named, fate: &Fate) -> serde_json::Value {
     let mut file = json!({"url": named.url, "path": named.path});
     let (result, more) = match fate {
-        Fate::Pulled { size, sha256 } => {
+        Fate::Pulled { size, sha256, .. } => {
             let sha256 = sha256.map(|digest| data_encoding::HEXLOWER.encode(&digest));
             ("pulled", json!({"size": size, "sha256": sha256}))
         }

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use super::bars::Bars;
 use super::circles::{self, Circle};
-use super::ending::{Stopped, watch_for_the_end};
+use super::ending::{Stopped, before_the_end, watch_for_the_end};
 use super::exit::UsageError;
 use super::job::JobArgs;
 use super::logging;
@@ -122,7 +122,9 @@ async fn repeat(
     let (order, stop) = watch::channel(false);
     let reason = watch_for_the_end(order, args.job.max_duration)?;
     let limiter = Limiter::new(None);
-    let mut circle = circles::enter("mirror", &args.job.home, args.job.solo, &[&spec.source]).await?;
+    let addresses = [&spec.source];
+    let entering = circles::enter("mirror", &args.job.home, args.job.solo, &addresses);
+    let mut circle = before_the_end(&stop, &reason, entering).await?;
     if let Some(name) = circle.name() {
         bars.say(&format!("in the slots of circle {name}"));
     }

@@ -1,6 +1,6 @@
 //! What a mirror is to do: flags of `stroll mirror`, and keys of a `[[mirror]]` table in the settings.
 
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -131,13 +131,22 @@ impl Options {
             max_size: size("max-size", self.max_size.as_deref())?,
             min_size: size("min-size", self.min_size.as_deref())?,
         };
+        let delete = self.deletion()?;
+        if let Some(backup) = delete.as_ref().and_then(|delete| delete.backup.as_deref())
+            && is_within(backup, &target)
+        {
+            return Err(UsageError(format!(
+                "backup-dir: {} is inside the mirror, where the next run would remove it; take a folder beside it",
+                backup.display()
+            )));
+        }
         Ok(Spec {
             source,
             target,
             filter: Filter::new(&rules).map_err(|error| UsageError(error.to_string()))?,
             compare: self.compare.map(Compare::from).unwrap_or_default(),
             order: parsed("order-by", self.order_by.as_deref())?.unwrap_or_default(),
-            delete: self.deletion()?,
+            delete,
             max_transfer: size("max-transfer", self.max_transfer.as_deref())?,
             hidden: self.hidden,
             dry_run,
@@ -174,6 +183,25 @@ impl Options {
         };
         schedule.map(Some).map_err(UsageError)
     }
+}
+
+/// Whether a folder is another one, or in it, whatever way there was taken. Neither has to be there yet.
+fn is_within(folder: &Path, other: &Path) -> bool {
+    real(folder).starts_with(real(other))
+}
+
+/// Where a path leads to: without links as far as it is there, and without going up in the rest.
+fn real(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut real = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(real.pop()),
+            part => real.push(part),
+        }
+        real = real.canonicalize().unwrap_or(real);
+    }
+    real
 }
 
 fn size(name: &str, text: Option<&str>) -> Result<Option<u64>, UsageError> {
@@ -225,5 +253,13 @@ mod tests {
         wrong("every = '1h'\nschedule = '@daily'", "every and schedule");
         wrong("schedule = 'soon'", "schedule");
         wrong("include = ['[a']", "pattern");
+        for backup in ["/t", "/t/", "/t/old", "/t/./x/../old", "/x/../t/old"] {
+            wrong(&format!("delete = true\nbackup_dir = '{backup}'"), "backup-dir");
+        }
+        for backup in ["/told", "/t/../old", "/"] {
+            let options: Options =
+                toml::from_str(&format!("delete = true\nbackup_dir = '{backup}'")).unwrap();
+            assert!(options.spec(source(), "/t".into(), false).is_ok(), "{backup}");
+        }
     }
 }

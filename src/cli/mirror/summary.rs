@@ -2,12 +2,13 @@
 
 use std::io::{self, Write as _};
 
+use serde::Serialize;
 use serde_json::json;
 use stroll::base::units::human_size;
 use stroll::fetch::Fault;
 use stroll::fetch::engine::PullError;
 use stroll::jobs::mirror::delete::Refusal;
-use stroll::jobs::mirror::{Counts, Outcome, Spec, Trouble, What};
+use stroll::jobs::mirror::{Counts, Outcome, Planned, Spec, Trouble, What};
 
 use crate::cli::bars::{Bars, chain};
 use crate::cli::ending::Stopped;
@@ -16,6 +17,15 @@ use crate::cli::get::summary::{code_of, pace};
 
 /// So many troubles are told one by one.
 const MOST_LINES: usize = 20;
+
+/// What is printed as JSON. A plan may have a hundred thousand lines, and is written as it is.
+#[derive(Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    report: serde_json::Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<&'a [Planned]>,
+}
 
 /// The end of a mirror.
 pub(super) struct Summary<'a> {
@@ -93,7 +103,7 @@ impl Summary<'_> {
             some(up_to_date, "up to date"),
             some(deleted, removed),
             some(failed, "failed"),
-            some(refused, "names refused"),
+            some(refused, if refused == 1 { "name refused" } else { "names refused" }),
             some(left, "left for the next run"),
             format!(", {folders} {}", if folders == 1 { "folder" } else { "folders" }),
             pace(&self.outcome.totals),
@@ -101,14 +111,14 @@ impl Summary<'_> {
         .concat()
     }
 
-    fn json(&self) -> serde_json::Value {
+    fn json(&self) -> Report<'_> {
         let Outcome { found, totals, deleted, refusal, delete_error } = self.outcome;
         let troubles: Vec<_> = found
             .troubles
             .iter()
             .map(|trouble| json!({"path": trouble.path, "error": chain(&trouble.what)}))
             .collect();
-        let mut report = json!({
+        let report = json!({
             "version": 1,
             "source": self.spec.source.to_string(),
             "target": self.spec.target.display().to_string(),
@@ -121,10 +131,7 @@ impl Summary<'_> {
             "not_deleted_because": refusal.as_ref().map(ToString::to_string),
             "delete_error": delete_error.as_ref().map(ToString::to_string),
         });
-        if let (true, Some(report)) = (self.spec.dry_run, report.as_object_mut()) {
-            report.insert("plan".into(), json!(found.planned));
-        }
-        report
+        Report { report, plan: self.spec.dry_run.then_some(&found.planned[..]) }
     }
 
     /// All is well, or an error with the exit code that says what is not.
@@ -196,9 +203,17 @@ fn is_verdict(refusal: &Refusal) -> bool {
 }
 
 fn failures(failed: u64, refused: u64) -> String {
+    let failures = match failed {
+        1 => "1 file or folder failed".to_owned(),
+        count => format!("{count} files or folders failed"),
+    };
+    let refusals = match refused {
+        1 => "1 name was refused".to_owned(),
+        count => format!("{count} names were refused"),
+    };
     match (failed, refused) {
-        (failed, 0) => format!("{failed} files or folders failed"),
-        (0, refused) => format!("{refused} names were refused"),
-        (failed, refused) => format!("{failed} files or folders failed, and {refused} names were refused"),
+        (_, 0) => failures,
+        (0, _) => refusals,
+        (..) => format!("{failures}, and {refusals}"),
     }
 }

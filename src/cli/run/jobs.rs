@@ -248,6 +248,8 @@ impl Work {
         loop {
             let started = Timestamp::now();
             let ended = self.once(&ready).await;
+            // However it ended: a turn that comes before the next run would be kept, and nobody pulls in it.
+            self.slots.want(false);
             if self.is_stopped() {
                 break;
             }
@@ -256,9 +258,14 @@ impl Work {
                 self.line.failed(why);
             }
             match ended {
-                Ended::Stopped => break,
+                // Nobody told it to: it is the slots that have ended.
+                Ended::Stopped => {
+                    self.line.failed("it gets no more slots");
+                    break;
+                }
                 Ended::Well => {
                     again_after = AGAIN_AFTER;
+                    self.line.mended();
                     if !self.wait_for_schedule(State::Idle, &ready, started).await {
                         break;
                     }
@@ -283,7 +290,6 @@ impl Work {
         self.line.set_state(State::Stop);
         // What has ended stays to be seen until the member ends.
         if !self.is_stopped() {
-            self.slots.want(false);
             self.or_stop(std::future::pending::<()>()).await;
         }
     }

@@ -75,7 +75,7 @@ pub(super) struct RunOptions {
 
     /// Address to which the same is posted as JSON
     #[arg(long, value_name = "URL", env = "STROLL_WEBHOOK")]
-    webhook: Option<String>,
+    pub(super) webhook: Option<String>,
 
     /// End with exit code 15 when the circle is overloaded
     #[arg(long, env = "STROLL_FAIL_ON_OVERLOAD")]
@@ -132,6 +132,7 @@ pub(super) fn run(args: &Args, settings: &Settings, named: Option<&Path>) -> any
         hold: args.hold,
         listen: args.listen,
         address,
+        host: args.address.clone(),
         found,
         page: more.page,
         limit: settings.transfer.timetable()?,

@@ -4,8 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use rayon::prelude::*;
 use stroll::proto::agent::Event;
-use stroll::sim::figures::{self, SharesByMembers, TokensOverTime};
+use stroll::proto::tickets::Config;
+use stroll::sim::figures::{self, Points, SharesByMembers, TokensOverTime};
+use stroll::sim::tickets::Availability;
 use stroll::sim::{Circle, Coordination, Moment, Outcome, Scenario, Spread, Trace, View};
 
 use super::options::{Plan, RuleSet};
@@ -22,18 +25,69 @@ const TOKENS_SHOWN_PERIODS: u32 = 20;
 /// Where a scenario has no losses, stabilisation is shown with one every so many nominal periods.
 const LOSS_EVERY_PERIODS: u32 = 8;
 
-/// Draws all figures of the plan into the folder, which is made if need be.
-pub(super) fn draw(folder: &Path, plan: &Plan, outcomes: &[Outcome], progress: Style) -> anyhow::Result<()> {
+/// Shares of tickets that are held, for the figure of tickets.
+const HELD: [f64; 3] = [0.5, 0.75, 0.9];
+
+/// Probabilities with which holders fail, for the same.
+const FAILING: [f64; 9] = [0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5];
+
+/// Rounds in which holders fail, for the same: few, as it is about a ring that was well before. And how often that is tried.
+const ROUNDS: u32 = 30;
+const TRIALS: u64 = 20;
+
+/// How likely a ticket can be had while holders fail, so many times [`TRIALS`] for each point.
+pub(super) fn draw_availability(
+    folder: &Path,
+    config: &Config,
+    runs: u32,
+    seed: u64,
+    progress: Style,
+) -> anyhow::Result<()> {
+    make(folder)?;
+    let points: Vec<(f64, f64)> =
+        HELD.iter().flat_map(|held| FAILING.map(|failing| (*held, failing))).collect();
+    let progress = Progress::new(progress, points.len() as u64, "tickets while holders fail");
+    let shares: Vec<(f64, f64)> = points
+        .into_par_iter()
+        .map(|(held, failing)| {
+            let mut sum = Availability::default();
+            for run in 0..u64::from(runs) * TRIALS {
+                sum.add(Availability::measure(config, held, failing, ROUNDS, seed.wrapping_add(run)));
+            }
+            progress.advance(1);
+            (failing, sum.percent())
+        })
+        .collect();
+    drop(progress);
+    let lines: Vec<(String, Points, f64)> = HELD
+        .iter()
+        .zip(shares.chunks(FAILING.len()))
+        .map(|(held, points)| {
+            let name = format!("{:.0} % held", 100.0 * held);
+            (name, points.to_vec(), Availability::predicted_until(*held))
+        })
+        .collect();
+    write(folder, "availability.svg", figures::availability(&lines)?)
+}
+
+fn make(folder: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => NotFound::Folder(folder.display().to_string()).into(),
         _ => anyhow::Error::new(error).context(folder.display().to_string()),
-    })?;
-    let write = |name: &str, svg: String| -> anyhow::Result<()> {
-        let path = folder.join(name);
-        std::fs::write(&path, svg).with_context(|| path.display().to_string())?;
-        eprintln!("{}", path.display());
-        Ok(())
-    };
+    })
+}
+
+fn write(folder: &Path, name: &str, svg: String) -> anyhow::Result<()> {
+    let path = folder.join(name);
+    std::fs::write(&path, svg).with_context(|| path.display().to_string())?;
+    eprintln!("{}", path.display());
+    Ok(())
+}
+
+/// Draws all figures of the plan into the folder, which is made if need be.
+pub(super) fn draw(folder: &Path, plan: &Plan, outcomes: &[Outcome], progress: Style) -> anyhow::Result<()> {
+    make(folder)?;
+    let write = |name: &str, svg: String| write(folder, name, svg);
     let names = || plan.rule_sets.iter().map(|rules| rules.name.clone());
 
     let pulling: Vec<_> = names().zip(outcomes.iter().map(Outcome::pulling_percent)).collect();

@@ -39,6 +39,8 @@ use super::settings::read_toml;
   stroll simulate --whole --loss 0.2 --crash-every 1m --runs 20    whole nodes on a bad network
   stroll simulate --whole --swarm --runs 100                       faults drawn from the seeds
   stroll simulate --mode tickets --swarm --runs 100                tickets instead of a token
+  stroll simulate --mode tickets --members 1000 --tickets 1000 --duration 0    a joining storm
+  stroll simulate --mode tickets --tickets 20 --runs 5 --figures figures       how likely a ticket can be had
   stroll simulate --whole --mode tickets --swarm --runs 100        the same with whole nodes")]
 pub(super) struct Args {
     /// Take the values from this TOML file; its keys are the flags, with _ for -

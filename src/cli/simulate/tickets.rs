@@ -12,7 +12,7 @@ use stroll::sim::whole::RingSize;
 
 use super::options::Options;
 use super::whole::WholeArgs;
-use super::{Args, seeds};
+use super::{Args, figures, seeds};
 use crate::cli::exit::UsageError;
 
 /// As real members go by it.
@@ -111,12 +111,15 @@ pub(super) fn run(args: &Args, options: &Options) -> anyhow::Result<()> {
                 eprintln!("{line}");
             }
         }
-        // Of many that were not served the first says enough.
-        outcome.violations.iter().take(1).for_each(|violation| seeds::complain(seed, violation));
+        outcome.violations.iter().for_each(|violation| seeds::complain(seed, violation));
         broken += outcome.violations.len();
         sum.add(outcome);
     }
     print(&scenario, &sum, elapsed, args.json)?;
+    if let Some(folder) = &args.figures {
+        let (runs, seed) = (options.runs.unwrap_or(1), options.seed.unwrap_or(1));
+        figures::draw_availability(folder, &scenario.config, runs, seed, args.progress)?;
+    }
     anyhow::ensure!(broken == 0, "{broken} broken promises");
     Ok(())
 }
@@ -163,15 +166,16 @@ fn scenario(args: &TicketArgs, network: &WholeArgs, options: &Options) -> Result
 fn print(scenario: &Scenario, sum: &Outcome, elapsed: Duration, is_json: bool) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let elapsed_s = elapsed.as_secs_f64();
-    let config = &scenario.config;
+    let (config, back) = (&scenario.config, &sum.back_after);
     if is_json {
         let object = json!({
             "mode": "tickets", "members": scenario.members, "tickets": config.tickets, "faults": config.faults,
             "runs": sum.runs, "violations": sum.violations.len(), "rounds": sum.rounds, "joins": sum.joins,
             "given_back": sum.given_back, "lost": sum.lost, "excluded": sum.excluded, "unsure": sum.unsure,
             "slots": sum.slots, "crashes": sum.crashes, "refounded": sum.refounded,
-            "messages": sum.messages, "busiest": sum.busiest, "asks_at_rest": sum.asks_at_rest,
-            "longest_wait_s": sum.longest_wait.as_secs_f64(), "elapsed_s": elapsed_s,
+            "messages": sum.messages, "busiest": sum.busiest, "asks_at_rest": sum.asks_at_rest, "plain_asks": sum.plain_asks,
+            "longest_wait_s": sum.longest_wait.as_secs_f64(), "back_after_p50_s": back.quantile_s(0.5),
+            "back_after_p99_s": back.quantile_s(0.99), "back_after_longest_s": back.max_s(), "elapsed_s": elapsed_s,
         });
         writeln!(out, "{object}")?;
         return Ok(out.flush()?);
@@ -188,6 +192,8 @@ fn print(scenario: &Scenario, sum: &Outcome, elapsed: Duration, is_json: bool) -
         format_duration(scenario.settle),
     )?;
     let line = |name: &str, value: String| format!("  {name:38} {value:>12}");
+    let seconds = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| format!("{value:.1}"));
+    let back = |share| seconds(sum.back_after.quantile_s(share));
     let duplicates = sum.violations.iter().filter(|violation| violation.is_duplicate()).count();
     let lines = [
         line("rounds of seats", format!("{:.0}", sum.rounds)),
@@ -203,8 +209,10 @@ fn print(scenario: &Scenario, sum: &Outcome, elapsed: Duration, is_json: bool) -
         line("rings founded anew", sum.refounded.to_string()),
         line("messages", sum.messages.to_string()),
         line("most that reached a member in a round", sum.busiest.to_string()),
+        line("asks per round that tell nothing new", format!("{:.1}", sum.plain_asks as f64 / sum.rounds)),
         line("most asks per round, at rest", format!("{:.1}", sum.asks_at_rest)),
         line("longest wait for a slot in peace, s", format!("{:.1}", sum.longest_wait.as_secs_f64())),
+        line("crashed ones back, p50/p99/longest, s", [0.5, 0.99, 1.0].map(back).join(" / ")),
         line("real time, s", format!("{elapsed_s:.2}")),
     ];
     for line in lines {

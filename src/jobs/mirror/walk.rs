@@ -97,7 +97,7 @@ pub struct Walk<R> {
     current: Option<(Arc<Place>, VecDeque<Entry>)>,
     on_their_way: BTreeMap<usize, OnItsWay>,
     next_id: usize,
-    /// Sizes of all that was begun.
+    /// Sizes of all that was begun; what has come counts as it came.
     begun_bytes: u64,
     is_full: bool,
     found: Found,
@@ -326,14 +326,21 @@ impl<R: Replicas> Walk<R> {
 
     /// Whether one more file may be pulled. The first that may not ends the walk: what is left comes with the next one.
     fn has_room(&mut self, entry: &Entry) -> bool {
+        // Without a word about its size a file is taken for one byte: it fits if anything does.
         let bytes = self.begun_bytes.saturating_add(entry.size.unwrap_or(0));
-        if self.spec.max_transfer.is_some_and(|most| bytes > most) {
+        let least = bytes.saturating_add(u64::from(entry.size.is_none()));
+        if self.spec.max_transfer.is_some_and(|most| least > most) {
             self.is_full = true;
             self.found.counts.left += 1;
             return false;
         }
         self.begun_bytes = bytes;
         true
+    }
+
+    /// Whether the room that is left depends on files of unknown size that have not come yet.
+    fn is_room_unsure(&self) -> bool {
+        self.spec.max_transfer.is_some() && self.on_their_way.values().any(|file| file.entry.size.is_none())
     }
 
     fn want(&mut self, place: &Arc<Place>, entry: Entry, why: Why, at: Moment) -> (usize, Want) {
@@ -356,7 +363,7 @@ impl<R: Replicas> Walk<R> {
 
     fn pulled(&mut self, OnItsWay { place, entry }: OnItsWay, fate: Fate, at: Moment) {
         match fate {
-            Fate::Pulled { size, sha256 } => {
+            Fate::Pulled { size, sha256, .. } => {
                 self.found.counts.pulled += 1;
                 let more = size.saturating_sub(entry.size.unwrap_or(0));
                 self.begun_bytes = self.begun_bytes.saturating_add(more);
@@ -440,6 +447,10 @@ impl<R: Replicas> Feed for Walk<R> {
                 if looked == AT_ONCE {
                     self.current = Some((place, files));
                     return Next::Again;
+                }
+                if self.is_room_unsure() {
+                    self.current = Some((place, files));
+                    return Next::Wait(None);
                 }
                 let Some(entry) = files.pop_front() else { break };
                 if self.is_full {

@@ -1,13 +1,16 @@
 //! A file on its way: what is to be prepared for it, where its bytes go, and how it gets its name. Used by the worker alone.
 
+use std::io::Write;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tokio::sync::OwnedMutexGuard;
 use tracing::{info, warn};
 
 use crate::fetch::Connection as _;
 use crate::fetch::engine::{self, PullError};
-use crate::fetch::sink::{Algorithm, Digest, Finish, JournalPlace, Opening, Part, Pipe};
+use crate::fetch::sink::{Algorithm, Digest, Finish, Finished, JournalPlace, Opening, Part, Pipe};
 use crate::fetch::source::Source;
 use crate::fetch::store::Stream;
 
@@ -82,7 +85,10 @@ pub(super) async fn prepare<F: Feed>(
     }
     let wanted = algorithms(config, want.expected.as_ref());
     let To::File { root, below, name } = &want.to else {
-        let mut stream = Stream::new(Pipe::start("standard output", std::io::stdout()));
+        // What was pulled before may still be on its way out.
+        let turn = Arc::clone(&common.output).lock_owned().await;
+        let output = InTurn { output: std::io::stdout(), _turn: turn };
+        let mut stream = Stream::new(Pipe::start("standard output", output));
         if let Some(algorithm) = wanted.first() {
             stream.hash_along(*algorithm);
         }
@@ -99,6 +105,22 @@ pub(super) async fn prepare<F: Feed>(
     }
     part.hash_along(&wanted);
     Ok(Prepared::Place(Place::Part(Box::new(part))))
+}
+
+/// Standard output, which is one file's until all of it is out.
+struct InTurn {
+    output: std::io::Stdout,
+    _turn: OwnedMutexGuard<()>,
+}
+
+impl Write for InTurn {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.output.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.output.flush()
+    }
 }
 
 /// Whether a file is as old as it should be, where only the source can tell. If it does not, the file is meant: it is better
@@ -135,11 +157,15 @@ pub(super) enum Prepared {
 pub(super) fn finish<F: Feed>(common: &Common<'_, F>, file: &OnItsWay, place: Place) -> Done {
     let index = file.index;
     let modified_s = match &place {
-        Place::Part(part) if common.config.times => part.version().and_then(|version| version.modified_s),
-        _ => None,
+        Place::Part(part) => part.version().and_then(|version| version.modified_s),
+        Place::Stream(_) => None,
     };
-    let wish =
-        Finish { expected: file.want.expected, modified_s, total: None, want_sha256: common.config.sha256 };
+    let wish = Finish {
+        expected: file.want.expected,
+        modified_s: modified_s.filter(|_| common.config.times),
+        total: None,
+        want_sha256: common.config.sha256,
+    };
     Box::pin(async move {
         let finished = match place {
             Place::Part(part) => match part.finish(wish).await {
@@ -149,7 +175,7 @@ pub(super) fn finish<F: Feed>(common: &Common<'_, F>, file: &OnItsWay, place: Pl
             Place::Stream(stream) => stream.finish(wish).await,
         };
         match finished {
-            Ok(finished) => (index, Fate::Pulled { size: finished.size, sha256: finished.sha256 }),
+            Ok(Finished { size, sha256 }) => (index, Fate::Pulled { size, sha256, modified_s }),
             Err(error) => (index, Fate::Failed(error.into())),
         }
     })

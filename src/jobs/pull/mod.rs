@@ -105,6 +105,8 @@ struct Common<'a, F> {
     news: Notify,
     totals: Mutex<Totals>,
     begun: Instant,
+    /// Held by the file that goes to standard output.
+    output: Arc<tokio::sync::Mutex<()>>,
     /// It was said that a source does not tell how old its files are.
     told_ageless: AtomicBool,
 }
@@ -297,6 +299,7 @@ pub async fn pull<F: Feed>(
         news: Notify::new(),
         totals: Mutex::new(Totals::default()),
         begun: Instant::now(),
+        output: Arc::default(),
         told_ageless: AtomicBool::new(false),
     };
     run(&common, &mut workers, slots).await;

@@ -16,6 +16,8 @@ pub enum Fate {
         size: u64,
         /// Its SHA-256, where that was computed.
         sha256: Option<[u8; 32]>,
+        /// When the original was changed, if the source said so as it sent it.
+        modified_s: Option<i64>,
     },
     /// It was here already.
     UpToDate,

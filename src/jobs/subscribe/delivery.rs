@@ -204,7 +204,7 @@ impl Delivery<'_> {
             ("STROLL_SIZE", record.size.to_string()),
             ("STROLL_FROM", from.to_string()),
             ("STROLL_SHA256", record.sha256.map(hex).unwrap_or_default()),
-            ("STROLL_MODIFIED", record.modified_s.map(|time| time.to_string()).unwrap_or_default()),
+            ("STROLL_MODIFIED", item.modified_s.map(|time| time.to_string()).unwrap_or_default()),
         ];
         let mut tries = 0_u32;
         loop {

@@ -75,6 +75,7 @@ impl Track<'_> {
             name,
             address: self.address.clone(),
             record,
+            modified_s,
             piece: Some(piece),
             is_gone: false,
         }))
@@ -139,6 +140,7 @@ impl Growing {
         let (path, before) = (self.follow.name.to_string(), self.told);
         let size = followed.version.as_ref().and_then(|version| version.size).unwrap_or(followed.len);
         let is_complete = followed.is_complete;
+        let is_seen = is_complete || followed.version.as_ref().is_some_and(|version| version.size.is_some());
         let Follow { below, name, address, .. } = &self.follow;
         let track = Track { path: &path, below, name, address };
         let outputs = track.told(&mut self.told, followed, None, at);
@@ -146,6 +148,10 @@ impl Growing {
         if !outputs.is_empty() || waiting > 0 {
             let appeared_s = self.last_look_s.unwrap_or(at.wall_s);
             self.backlog().add(&path, appeared_s, waiting);
+        }
+        // How long it is there is known, however much of it has come.
+        if is_seen {
+            self.backlog().looked(at.wall_s);
         }
         self.growth.looked(at.now, waiting);
         self.outputs.extend(outputs);

@@ -24,6 +24,8 @@ pub struct Item {
     pub address: Address,
     /// What is remembered of it.
     pub record: Record,
+    /// When the original was changed, by the listing or by what the source said as it sent it.
+    pub modified_s: Option<i64>,
     /// Of a growing file, the bytes that are new; of any other, `None`: all of them.
     pub piece: Option<Piece>,
     /// The replica is gone: nothing is to be remembered of it.

@@ -179,7 +179,7 @@ impl Delivered<'_> {
             "path": self.file.display().to_string(),
             "from": self.from,
             "size": self.record.size,
-            "modified": self.record.modified_s,
+            "modified": self.item.modified_s,
             "sha256": sha256,
         })
     }
@@ -209,7 +209,7 @@ pub trait Tell: Watch {
 
 impl Tell for Line {
     fn lag(&self, lag: Lag) {
-        self.set_lag(Some(lag.behind), Some(lag.bytes));
+        self.set_lag(lag.behind(), Some(lag.bytes), Some(lag.unseen));
     }
 
     fn hook_failed(&self, path: &str, why: &str, _: bool) {
@@ -241,7 +241,11 @@ pub async fn subscribe(
     let (state, target, since) = (config.state.clone(), spec.target.clone(), spec.since);
     let memory = blocking(move || Memory::load(&state, &target, since)).await?;
     let config = Config { sha256: true, ..config.clone() };
-    let backlog = Arc::new(Mutex::new(Backlog::default()));
+    let backlog = match &spec.how {
+        How::Named(_) => Backlog::foreknown(),
+        How::Folder { .. } | How::Growing { .. } => Backlog::begun(jiff::Timestamp::now().as_second()),
+    };
+    let backlog = Arc::new(Mutex::new(backlog));
     let ways = Ways { config: &config, slots, limiter, stop, tell };
     match &spec.how {
         How::Folder { filter, order, settle, recursive, follow } => {
@@ -352,8 +356,8 @@ fn item(root: &Address, path: &str, record: &Record) -> Option<Item> {
     let name = below.pop()?;
     let folder = below.iter().fold(root.clone(), |folder, name| folder.folder(name));
     let address = folder.file(&name);
-    let (path, record) = (path.to_owned(), record.clone());
-    Some(Item { path, below, name, address, record, piece: None, is_gone: false })
+    let (path, record, modified_s) = (path.to_owned(), record.clone(), record.modified_s);
+    Some(Item { path, below, name, address, record, modified_s, piece: None, is_gone: false })
 }
 
 /// Pulls and delivers, until there is an order to stop or something fails.

@@ -130,16 +130,15 @@ impl Named {
         due.below.iter().fold(self.root.clone(), |folder, name| folder.folder(name)).file(&due.name)
     }
 
-    fn on_here(&mut self, index: usize, size: u64, sha256: Option<[u8; 32]>, at: Moment) {
+    fn on_here(&mut self, index: usize, record: Record, modified_s: Option<i64>) {
         for _ in 0..index {
             self.give_up_first();
         }
         self.is_first_missing = false;
         let Some(due) = self.due.pop_front() else { return };
-        let record = Record { size, sha256, pulled_s: at.wall_s, ..Record::default() };
         let address = self.address(&due);
         let Due { moment_s, path, below, name, .. } = due;
-        let item = Item { path, below, name, address, record, piece: None, is_gone: false };
+        let item = Item { path, below, name, address, record, modified_s, piece: None, is_gone: false };
         self.outputs.push_back(Output::Arrived(Box::new(item)));
         self.outputs.push_back(Output::Reached(moment_s));
     }
@@ -197,8 +196,13 @@ impl Feed for Named {
     fn ended(&mut self, id: usize, end: End, at: Moment) {
         let Some((_, index)) = self.asked.take_if(|(asked, _)| *asked == id) else { return };
         match end {
-            End::Pulled(Fate::Pulled { size, sha256 }) => self.on_here(index, size, sha256, at),
-            End::Pulled(Fate::UpToDate | Fate::Planned { .. }) => self.on_here(index, 0, None, at),
+            End::Pulled(Fate::Pulled { size, sha256, modified_s }) => {
+                let record = Record { size, sha256, pulled_s: at.wall_s, ..Record::default() };
+                self.on_here(index, record, modified_s);
+            }
+            End::Pulled(Fate::UpToDate | Fate::Planned { .. }) => {
+                self.on_here(index, Record { pulled_s: at.wall_s, ..Record::default() }, None);
+            }
             End::Pulled(Fate::Failed(error)) => self.on_missing(index, &error, at),
             End::Pulled(Fate::Interrupted | Fate::NotMeant) | End::Listed(_) | End::Followed(_) => {}
         }
@@ -256,7 +260,7 @@ mod tests {
                     self.asked += 1;
                     let name = want.address.file_name().unwrap().to_string();
                     let fate = if self.there.contains(&name) {
-                        Fate::Pulled { size: 1, sha256: None }
+                        Fate::Pulled { size: 1, sha256: None, modified_s: None }
                     } else {
                         Fate::Failed(Fault::NotFound(name).into())
                     };

@@ -9,7 +9,7 @@ use crate::peer::report::{BorrowerReport, MemberReport, SpanReport};
 
 use super::View;
 use super::chart::{self, seconds};
-use super::ring;
+use super::{ring, tickets};
 
 /// Throughput is told over this many samples at once, or it would be all teeth: slots come and go.
 const SMOOTHED: usize = 5;
@@ -49,9 +49,15 @@ pub(super) fn content(view: &View) -> String {
     out.push_str(&jobs(&view.status.jobs));
     out.push_str(&borrowers(&view.status.borrowers));
     out.push_str(r#"<div class="cards">"#);
-    let _ = write!(out, "<section><h2>The token's way</h2>{}{}</section>", ring::ring(view), last_way(view));
-    let _ = write!(out, r#"<div class="stack">{}</div>"#, times(view));
-    let _ = write!(out, r#"<div class="stack">{}</div>"#, flow(&view.past));
+    let (title, picture, words) = match &view.status.ring {
+        None => ("The token's way", ring::ring(view), last_way(view)),
+        Some(ring) => ("The ring of tickets", tickets::ring(view, ring), tickets::words(ring)),
+    };
+    let _ = write!(out, "<section><h2>{title}</h2>{picture}{words}</section>");
+    let charts = [times(view), flow(&view.past)].concat();
+    for stack in [charts.get(..2), charts.get(2..)].into_iter().flatten() {
+        let _ = write!(out, r#"<div class="stack">{}</div>"#, stack.concat());
+    }
     out.push_str("</div>");
     out.push_str(&members(&view.status.members));
     out.push_str(&footer(view));
@@ -60,16 +66,11 @@ pub(super) fn content(view: &View) -> String {
 
 fn header(view: &View) -> String {
     let status = &view.status;
-    let doing = match status.state.as_str() {
-        "run" => "pulls",
-        "idle" => "holds the token",
-        "cool" => "leaves the source alone",
-        _ => "waits for the token",
-    };
     format!(
-        r#"<header><h1>{}</h1><span class="pill {}">{doing}</span><p>member {} ({}) on {}</p></header>"#,
+        r#"<header><h1>{}</h1><span class="pill {}">{}</span><p>member {} ({}) on {}</p></header>"#,
         escape(&status.circle),
         escape(&status.state),
+        status.doing(),
         escape(&status.name),
         escape(&status.member),
         escape(&status.listen),
@@ -103,7 +104,7 @@ fn jobs(jobs: &[JobReport]) -> String {
             error(job),
             job.files,
             human_size(job.bytes),
-            job.lag_s.map_or("–".to_owned(), seconds),
+            lag(job),
             job.chunk_bytes.map_or("–".to_owned(), human_size),
             state = job.state.word(),
         );
@@ -118,6 +119,19 @@ fn jobs(jobs: &[JobReport]) -> String {
     format!(
         r#"<section class="wide"><h2>Jobs</h2><table><thead><tr><th>job</th><th>state</th><th>from, to</th><th class="number">files</th><th class="number">bytes</th><th class="number">lag</th><th class="number">chunk</th></tr></thead><tbody>{rows}</tbody></table>{why}</section>"#
     )
+}
+
+/// How far behind, if that is known; and if the source was not seen for long, for how long.
+fn lag(job: &JobReport) -> String {
+    let behind = match (job.lag_s, job.unseen_s) {
+        (Some(lag_s), _) => seconds(lag_s),
+        (None, Some(_)) => "?".to_owned(),
+        (None, None) => "–".to_owned(),
+    };
+    match job.dark() {
+        Some(unseen) => format!("{behind}<br>not seen for {}", seconds(unseen.as_secs_f64())),
+        None => behind,
+    }
 }
 
 fn borrowers(borrowers: &[BorrowerReport]) -> String {
@@ -175,7 +189,7 @@ fn last_way(view: &View) -> String {
     )
 }
 
-fn times(view: &View) -> String {
+fn times(view: &View) -> Vec<String> {
     let Past { return_times, access_intervals, .. } = &view.past;
     let card = |title: &str, values: &[f64], span: Option<SpanReport>| {
         let words = span.map_or(String::new(), |span| {
@@ -189,11 +203,14 @@ fn times(view: &View) -> String {
         });
         format!("<section><h2>{title}</h2>{}{words}</section>", chart::histogram(values, title))
     };
-    card("Return time", return_times, view.status.return_time_s)
-        + &card("Access interval", access_intervals, view.status.access_interval_s)
+    let access = card("Access interval", access_intervals, view.status.access_interval_s);
+    match view.status.ring {
+        None => vec![card("Return time", return_times, view.status.return_time_s), access],
+        Some(_) => vec![access],
+    }
 }
 
-fn flow(past: &Past) -> String {
+fn flow(past: &Past) -> Vec<String> {
     let rates = throughput(&past.samples);
     let lags: Vec<(f64, f64)> =
         past.samples.iter().filter_map(|sample| Some((sample.ago_s, sample.lag_s?))).collect();
@@ -202,9 +219,11 @@ fn flow(past: &Past) -> String {
     let card = |title: &str, points: &[(f64, f64)], unit: fn(f64) -> String| {
         format!("<section><h2>{title}</h2>{}</section>", chart::line(points, title, unit))
     };
-    card("Throughput", &rates, |rate| format!("{}/s", bytes(rate)))
-        + &card("Lag behind the source", &lags, seconds)
-        + &card("Chunk", &chunks, bytes)
+    vec![
+        card("Throughput", &rates, |rate| format!("{}/s", bytes(rate))),
+        card("Lag behind the source", &lags, seconds),
+        card("Chunk", &chunks, bytes),
+    ]
 }
 
 /// Bytes a second between samples that lie a little apart.
@@ -249,16 +268,22 @@ fn members(members: &[MemberReport]) -> String {
 
 fn footer(view: &View) -> String {
     let status = &view.status;
-    let count = |name: &str| status.counters.get(name).copied().unwrap_or(0);
+    let count = |name: &str| status.count(name);
     let rejected: u64 = status.rejected.values().sum();
+    let rights = if status.ring.is_some() {
+        status.ticket_counts()
+    } else {
+        format!(
+            "{} visits, {} slots, {} handed off, {} tokens made, {} removed",
+            count("visits"),
+            count("slots"),
+            count("handed_off"),
+            count("regenerated"),
+            count("removed"),
+        )
+    };
     format!(
-        "<footer>{} visits, {} slots, {} handed off, {} tokens made, {} removed; charter {}, bans {}; {} datagrams sent, {} \
-         taken in, {rejected} dropped. stroll {}</footer>",
-        count("visits"),
-        count("slots"),
-        count("handed_off"),
-        count("regenerated"),
-        count("removed"),
+        "<footer>{rights}; charter {}, bans {}; {} datagrams sent, {} taken in, {rejected} dropped. stroll {}</footer>",
         status.charter_version,
         status.bans_version,
         count("datagrams_sent"),

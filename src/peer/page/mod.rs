@@ -12,6 +12,7 @@
 mod chart;
 mod html;
 mod ring;
+mod tickets;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

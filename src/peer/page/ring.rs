@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use super::View;
 use super::html::{by_name, escape};
 
-const SIZE: f64 = 360.0;
-const RADIUS: f64 = 140.0;
+pub(super) const SIZE: f64 = 360.0;
+pub(super) const RADIUS: f64 = 140.0;
 
 /// Ways of the token that are drawn; older ones fade.
 const WAYS: usize = 12;
@@ -17,7 +17,7 @@ const WAYS: usize = 12;
 const ASIDE: f64 = 16.0;
 
 /// Names that fit around the circle; of more members only dots are drawn.
-const NAMED: usize = 24;
+pub(super) const NAMED: usize = 24;
 
 /// What of a name fits there; pointing at a member tells all of it.
 const LETTERS: usize = 12;
@@ -57,7 +57,7 @@ pub(super) fn ring(view: &View) -> String {
     out
 }
 
-fn place(index: usize, count: usize) -> (f64, f64) {
+pub(super) fn place(index: usize, count: usize) -> (f64, f64) {
     let angle = TAU * index as f64 / count as f64;
     (SIZE / 2.0 + RADIUS * angle.sin(), SIZE / 2.0 - RADIUS * angle.cos())
 }
@@ -77,7 +77,7 @@ fn way(out: &mut String, from: (f64, f64), to: (f64, f64), class: &str, faded: f
     );
 }
 
-fn member(out: &mut String, (x, y): (f64, f64), class: &str, name: &str, is_named: bool) {
+pub(super) fn member(out: &mut String, (x, y): (f64, f64), class: &str, name: &str, is_named: bool) {
     let (short, name) = (escape(&shortened(name)), escape(name));
     let _ = write!(
         out,

@@ -130,6 +130,11 @@ impl Handoff {
         self.records.get(&token)?.authority.session()
     }
 
+    /// Whether a handoff to this member is under way.
+    pub fn is_engaged_with(&self, member: MemberId) -> bool {
+        self.records.values().any(|record| record.is_for(member))
+    }
+
     // --- what happens -----------------------------------------------------------------------------------------
 
     fn on_generated(&mut self, token: TokenId, now: Time) {

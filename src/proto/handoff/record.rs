@@ -114,6 +114,16 @@ impl Record {
         self.accepted.as_ref().is_none_or(|accepted| accepted.session < session)
     }
 
+    /// To whom we hand the token off, or have done so without hearing that it came.
+    pub(super) fn is_for(&self, member: MemberId) -> bool {
+        let offered = match self.authority {
+            Authority::Offering { taker, .. } | Authority::Releasing { taker, .. } => Some(taker),
+            Authority::None | Authority::Holding { .. } => None,
+        };
+        let committed = self.committing.as_ref().map(|committing| committing.taker);
+        [offered, committed].contains(&Some(member))
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         #[cfg(test)]
         if self.moved.is_some() {

@@ -31,6 +31,8 @@ const TREND_OVER: f64 = 0.25;
 pub struct Warning {
     /// How far the job is behind.
     pub lag: Duration,
+    /// For how long it has not seen the source: what appeared since is not in the lag.
+    pub unseen: Duration,
     /// How long the source keeps what it has.
     pub retention: Duration,
     /// When the first data will be flushed unseen, if it goes on like this; nothing if the lag does not grow, zero if it
@@ -41,6 +43,14 @@ pub struct Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (lag, retention) = (seconds(self.lag), seconds(self.retention));
+        if self.unseen > self.lag {
+            let unseen = seconds(self.unseen);
+            write!(out, "has not seen its source for {unseen}, which keeps {retention}")?;
+            return match self.retention.saturating_sub(self.unseen) {
+                Duration::ZERO => write!(out, ": data may be lost already"),
+                left => write!(out, ": data may be lost in {}", seconds(left)),
+            };
+        }
         write!(out, "{lag} behind a source that keeps {retention}")?;
         match self.lost_in {
             None => Ok(()),
@@ -66,8 +76,8 @@ impl Retention {
         Self { kept_for: retention, lags: VecDeque::new(), warning: None }
     }
 
-    /// The job is so far behind its source.
-    pub fn handle(&mut self, lag: Duration, now: Time) -> Option<Warning> {
+    /// The job is so far behind what it has seen of its source, and has not seen it for so long.
+    pub fn handle(&mut self, lag: Duration, unseen: Duration, now: Time) -> Option<Warning> {
         let apart = self.kept_for.mul_f64(TREND_OVER / REMEMBERED as f64);
         // The newest is replaced for as long as it is near the one before, so that those remembered span the time of a trend.
         if let [.., before, _] = self.lags.make_contiguous()
@@ -79,7 +89,7 @@ impl Retention {
             self.lags.pop_front();
         }
         self.lags.push_back((now, lag));
-        self.warning = self.judge(lag);
+        self.warning = self.judge(lag, unseen);
         self.warning
     }
 
@@ -88,7 +98,7 @@ impl Retention {
         self.warning
     }
 
-    fn judge(&self, lag: Duration) -> Option<Warning> {
+    fn judge(&self, lag: Duration, unseen: Duration) -> Option<Warning> {
         let retention = self.kept_for;
         if retention.is_zero() {
             return None;
@@ -96,8 +106,10 @@ impl Retention {
         let share = lag.as_secs_f64() / retention.as_secs_f64();
         let lost_in = self.lost_in(lag);
         let soon = lost_in.is_some_and(|left| left <= retention.mul_f64(FORESIGHT)) && share >= TREND_FROM;
-        let is_far = share >= if self.warning.is_some() { OVER_AT } else { TOLD_FROM };
-        (soon || is_far).then_some(Warning { lag, retention, lost_in })
+        // The time since the last look is no trend: it grows until the next one, and is gone.
+        let longest = unseen.as_secs_f64() / retention.as_secs_f64();
+        let is_far = share.max(longest) >= if self.warning.is_some() { OVER_AT } else { TOLD_FROM };
+        (soon || is_far).then_some(Warning { lag, unseen, retention, lost_in })
     }
 
     /// How long it takes at the present trend until the lag reaches the retention.
@@ -133,7 +145,8 @@ mod tests {
     fn after(hours: u64, lag_s: impl Fn(u64) -> u64) -> Retention {
         let mut retention = Retention::new(Duration::from_secs(DAY));
         for minute in 0..hours * 60 {
-            retention.handle(Duration::from_secs(lag_s(minute * 60)), Time::from_secs(minute * 60));
+            let lag = Duration::from_secs(lag_s(minute * 60));
+            retention.handle(lag, Duration::ZERO, Time::from_secs(minute * 60));
         }
         retention
     }
@@ -175,16 +188,35 @@ mod tests {
         let mut now = Time::from_secs(48 * 3600);
         let mut step = |lag: u64| {
             now = now + Duration::from_secs(60);
-            retention.handle(Duration::from_secs(lag), now).is_some()
+            retention.handle(Duration::from_secs(lag), Duration::ZERO, now).is_some()
         };
         assert!((0..600).all(|n| step(DAY / 2 - n % 2 * 3600)));
         assert!(!step(3600));
     }
 
     #[test]
+    fn a_source_that_nobody_sees_is_told_of_at_half_of_its_retention_and_its_looks_are_no_trend() {
+        let mut retention = Retention::new(Duration::from_secs(DAY));
+        let mut look = |hour: u64, unseen_h: u64| {
+            let (unseen, now) = (Duration::from_secs(unseen_h * 3600), Time::from_secs(hour * 3600));
+            retention.handle(Duration::ZERO, unseen, now).map(|warning| warning.to_string())
+        };
+        // A look every six hours.
+        assert!((0..48).all(|hour| look(hour, hour % 6).is_none()));
+        assert!((48..59).all(|hour| look(hour, hour - 48 + 1).is_none()));
+        let told = look(60, 12);
+        assert_eq!(
+            told.as_deref(),
+            Some("has not seen its source for 12h, which keeps 1d: data may be lost in 12h")
+        );
+        assert!(look(80, 32).is_some_and(|told| told.ends_with("data may be lost already")));
+        assert_eq!(look(81, 0), None);
+    }
+
+    #[test]
     fn a_source_of_unknown_retention_is_never_warned_of() {
         let mut retention = Retention::new(Duration::ZERO);
-        assert_eq!(retention.handle(Duration::MAX, Time::from_secs(1)), None);
+        assert_eq!(retention.handle(Duration::MAX, Duration::MAX, Time::from_secs(1)), None);
     }
 
     proptest! {
@@ -195,7 +227,8 @@ mod tests {
         ) {
             let mut watch = Retention::new(Duration::from_secs(retention.into()));
             for (lag, at) in lags {
-                let warning = watch.handle(Duration::from_secs(lag), Time::from_secs(at.into()));
+                let unseen = Duration::from_secs(lag ^ u64::from(at));
+                let warning = watch.handle(Duration::from_secs(lag), unseen, Time::from_secs(at.into()));
                 prop_assert_eq!(warning, watch.warning());
                 prop_assert!(watch.lags.len() <= REMEMBERED);
             }

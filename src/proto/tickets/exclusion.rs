@@ -1,353 +1,412 @@
-//! Exclusion: when our successor is silent, those before us agree to vouch for it no more, and after a while its tickets are
-//! ours.
+//! Exclusion: those after us that are silent lose their seats, and their tickets are ours.
 //!
-//! It takes three steps. *Lock*: whoever agrees vouches for nobody between us and the next one that answers. *Wait*: until
-//! every word that was given before has run out, by the slowest clock. *Confirm*: whoever agreed has held to it all the
-//! time, and from now on takes us for the predecessor of that next one. Enough means in each step: of every list by which
-//! one of the excluded may go, so many that the rest cannot keep it in its seat.
+//! It takes three steps. *Lock*: enough witnesses of each silent seat promise to vouch for it no more, tell how long ago they
+//! did so last, and what it said last; should it have said that it goes by others too, enough of them as well. *Wait*: until
+//! the last word that they gave has run out, by the slowest clock. For one that has long been silent that is no time at
+//! all. *Propose*: our deed reaches to the next one that is there. When that counts, the tickets are ours.
+//!
+//! A promise has no end of its own. Until we propose we may take it back, should the silent one speak again. After that
+//! nobody may but who comes before that one, and only if our place is gone and our deed never counted (`Bound`).
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use crate::base::{MemberId, Seat, TicketMessage, Time, Witnesses};
+use crate::base::{MemberId, Seat, Standing, TicketMessage, Time};
 
-use super::followers::Follower;
+use super::book::{Fate, Known};
 use super::machine::{State, Tickets};
 use super::nouns::{Config, Event};
 use super::place::Place;
-use super::ring::{is_between, needed_to_exclude};
+use super::ring::{covers, needed_to_exclude, needed_to_read};
 
-/// A promise runs out after so many waits, if it is not confirmed.
-const PROMISE: u32 = 3;
+/// Silent ones in a row that are looked at, at most.
+const ROW: usize = 16;
 
-/// Who cannot exclude its silent successor for so many leases goes itself: the one before it may know more.
-const STUCK: u32 = 6;
+/// Promises about one seat, at most: more than can come before it in the time of one.
+const LOCKS: usize = 16;
 
-/// A promise that we gave: to vouch for nobody between these two.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Lock {
-    pub(super) from: Seat,
-    pub(super) to: Seat,
+/// Seats that we have excluded and remember.
+const EXCLUDED: usize = 1024;
+
+/// One that is silent.
+#[derive(Clone, Debug)]
+struct Target {
     attempt: u64,
-    pub(super) until: Time,
-    /// It was kept, and is over: whoever was between them has no place any more.
-    pub(super) is_confirmed: bool,
+    /// Its member says that the seat is no more. Then there is no need to wait, only to hear what it said last.
+    is_gone: bool,
+    /// How it stands, as far as we know.
+    standing: Option<Standing>,
+    promises: BTreeMap<MemberId, Promise>,
 }
 
-impl Lock {
-    pub(super) fn is_in_force(&self, now: Time) -> bool {
-        now < self.until && !self.is_confirmed
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Locking,
-    Waiting { until: Time },
-    Confirming { since: Time },
+/// A witness vouches for a silent one no more.
+#[derive(Clone, Copy, Debug)]
+struct Promise {
+    /// As long as it remembers: in seats from this number on.
+    since: u64,
+    /// From then on its last word is worth nothing.
+    free_at: Time,
 }
 
 /// An exclusion of ours that is under way.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Exclusion {
-    seats: Vec<Seat>,
-    to: Seat,
-    attempt: u64,
-    step: Step,
-    locked: BTreeSet<Seat>,
-    confirmed: BTreeSet<Seat>,
-    /// Somebody may have confirmed: there is no way back.
-    is_certain: bool,
-    pub(super) wake_at: Time,
+    targets: BTreeMap<Seat, Target>,
+    /// It is proposed: there is no way back.
+    is_decided: bool,
+    repeat_at: Time,
+    /// When everybody has waited for long enough, if that is still to come.
+    over_at: Option<Time>,
 }
 
 impl Exclusion {
-    pub(super) fn to(&self) -> Seat {
-        self.to
+    /// When something is to be done, unless it is decided.
+    pub(super) fn wake_at(&self) -> Option<Time> {
+        let at = self.over_at.map_or(self.repeat_at, |over| over.min(self.repeat_at));
+        (!self.is_decided).then_some(at)
     }
-}
-
-/// What the chain after us looks like.
-enum Outlook {
-    /// Our successor answers.
-    Well,
-    /// These are silent, and that one answers.
-    Silent { seats: Vec<Seat>, to: Seat },
-    /// More are silent than can be excluded, or nobody answers.
-    TooMany,
-    /// Our successor is silent, and we do not know enough.
-    Unknown,
 }
 
 impl Tickets {
-    /// Looks whether our successor is there, and does what is due if it is not.
+    /// Looks whether those after us are there, and does what is due if they are not.
     pub(super) fn mind_successor(&mut self, now: Time) {
-        let State::In(place) = &mut self.state else { return };
-        if !place.is_settled || place.release.is_some() {
+        let State::In(place) = &self.state else { return };
+        let is_decided = place.exclusion.as_ref().is_some_and(|exclusion| exclusion.is_decided);
+        if !place.is_settled || place.is_denied || place.is_moving() || is_decided {
             return;
         }
-        let outlook = outlook(place, &self.config, now);
-        place.is_well = matches!(outlook, Outlook::Well);
-        place.stuck_since = match outlook {
-            Outlook::Unknown => Some(place.stuck_since.unwrap_or(now)),
-            _ => None,
+        let (silent, to) = self.silent_after_us(now);
+        if silent.is_empty() {
+            return self.call_off(|_| true);
+        }
+        self.call_off(|seat| silent.iter().all(|(silent, _)| *silent != seat));
+        let row = silent.len();
+        self.aim_at(silent, now);
+        self.repeat_lock(now);
+        self.decide(row, to, now);
+    }
+
+    /// Those after us in a row that are silent, with what we know of them, and the first after them that is there.
+    fn silent_after_us(&self, now: Time) -> (Vec<(Seat, Option<Standing>)>, Option<Seat>) {
+        let State::In(place) = &self.state else { return (Vec::new(), None) };
+        let mut row: Vec<(Seat, Option<Standing>)> = Vec::new();
+        let (mut before, mut deed) = (place.seat, place.deed.clone());
+        while row.len() < ROW {
+            let at = deed.next;
+            if at == place.seat || row.iter().any(|(seat, _)| *seat == at) {
+                return (row, (at == place.seat).then_some(at));
+            }
+            // Who has never spoken to us is given the time to answer.
+            let (since, patience) = if row.is_empty() {
+                (place.next_since, self.config.fresh())
+            } else {
+                (place.missed.get(&at).copied().unwrap_or(now), 2 * self.config.round)
+            };
+            let is_heard = self.book.is_heard(at, now - self.config.fresh());
+            if !self.book.is_gone(at) && (is_heard || now < since + patience) {
+                let to = (is_heard || row.is_empty()).then_some(at);
+                return (row, to);
+            }
+            let standing = self.book.standing(at, before, &deed, self.config.witnesses());
+            let latest = standing.as_ref().map(|standing| standing.latest().clone());
+            row.push((at, standing));
+            let Some(latest) = latest else { break };
+            (before, deed) = (at, latest);
+        }
+        (row, None)
+    }
+
+    /// They are there again, or have no place after us any more.
+    pub(super) fn call_off(&mut self, is_meant: impl Fn(Seat) -> bool) {
+        let State::In(place) = &mut self.state else { return };
+        let Some(exclusion) = place.exclusion.as_mut().filter(|exclusion| !exclusion.is_decided) else {
+            return;
         };
-        let is_certain = place.exclusion.as_ref().is_some_and(|exclusion| exclusion.is_certain);
-        match outlook {
-            _ if is_certain => {}
-            Outlook::Silent { seats, to } => {
-                let is_other = |exclusion: &Exclusion| exclusion.seats != seats || exclusion.to != to;
-                if place.exclusion.as_ref().is_none_or(is_other) {
-                    self.call_off();
-                    self.begin_exclusion(seats, to, now);
-                }
+        let by = place.seat;
+        let meant: Vec<Seat> = exclusion.targets.keys().copied().filter(|seat| is_meant(*seat)).collect();
+        let dropped: Vec<(Seat, Target)> =
+            meant.into_iter().filter_map(|seat| Some((seat, exclusion.targets.remove(&seat)?))).collect();
+        if exclusion.targets.is_empty() {
+            place.exclusion = None;
+        }
+        for (seat, target) in dropped {
+            let attempt = target.attempt;
+            self.on_unlock(seat, by, attempt);
+            for whom in witnesses_of(&target) {
+                self.send(whom, TicketMessage::Unlock { seat, by, attempt });
             }
-            Outlook::Well | Outlook::TooMany | Outlook::Unknown => self.call_off(),
         }
-        self.go_on_excluding(now);
     }
 
-    /// Whether we cannot get on and should make room.
-    pub(super) fn is_stuck(&self, now: Time) -> bool {
-        let State::In(place) = &self.state else { return false };
-        let is_certain = place.exclusion.as_ref().is_some_and(|exclusion| exclusion.is_certain);
-        let patience = self.config.lease * STUCK;
-        !is_certain && place.stuck_since.is_some_and(|since| now >= since + patience)
-    }
-
-    fn begin_exclusion(&mut self, seats: Vec<Seat>, to: Seat, now: Time) {
+    /// Whoever is not sure of its own place, or gives it back, excludes nobody: the one that is silent may have it. But the
+    /// range of one that is gone by its own word is taken.
+    fn aim_at(&mut self, silent: Vec<(Seat, Option<Standing>)>, now: Time) {
         let State::In(place) = &mut self.state else { return };
-        // Whoever is being admitted is among them, or comes before them and cannot settle.
-        if place.admission.as_ref().is_some_and(|admission| !seats.contains(&admission.seat)) {
-            return;
+        let mut may_aim = true;
+        let is_sure = place.is_sure(&self.config, now);
+        for (seat, standing) in silent {
+            let is_gone = self.book.is_gone(seat);
+            let before = place.exclusion.as_mut().and_then(|exclusion| exclusion.targets.get_mut(&seat));
+            let before = before.filter(|target| target.is_gone == is_gone);
+            let is_aimed = before.is_some();
+            if let Some(target) = before.filter(|target| target.has_lists_of(standing.as_ref())) {
+                target.standing = standing;
+                continue;
+            }
+            // What was told before it said that it is gone may be less than what it said last. And who is another seat's
+            // witness than we thought may have promised in an earlier life, of which it has forgotten all: all are asked anew.
+            may_aim &= is_sure || is_gone;
+            if may_aim || is_aimed {
+                let attempt = place.next_number();
+                let known = self.book.open(seat, now);
+                known.locks.insert(place.seat, attempt);
+                let free_at = now + still_bound(known.quiet_for(now), &self.config);
+                let ours = (self.me, Promise { since: self.first, free_at });
+                let target = Target { attempt, is_gone, standing, promises: BTreeMap::from([ours]) };
+                let exclusion = place.exclusion.get_or_insert_default();
+                exclusion.targets.insert(seat, target);
+                exclusion.repeat_at = now;
+            }
         }
-        place.admission = None;
-        place.exclusion = Some(Exclusion {
-            seats,
-            to,
-            attempt: place.next_number(),
-            step: Step::Locking,
-            locked: BTreeSet::new(),
-            confirmed: BTreeSet::new(),
-            is_certain: false,
-            wake_at: now,
+    }
+
+    /// Repeats what was not answered.
+    fn repeat_lock(&mut self, now: Time) {
+        let State::In(place) = &mut self.state else { return };
+        let (by, ours) = (place.seat, &place.deed.witnesses);
+        let Some(exclusion) = place.exclusion.as_mut().filter(|it| now >= it.repeat_at) else { return };
+        exclusion.repeat_at = now + self.config.round / 2;
+        let around: Vec<MemberId> = exclusion.targets.values().flat_map(witnesses_of).collect();
+        let mut sent = Vec::new();
+        for (seat, target) in &exclusion.targets {
+            let attempt = target.attempt;
+            let mut asked = witnesses_of(target);
+            // Of whom we know nothing, others around may know more.
+            if target.standing.is_none() {
+                asked.extend(ours.iter().map(|witness| witness.member).chain(around.iter().copied()));
+                asked.sort_unstable();
+                asked.dedup();
+            }
+            asked.retain(|whom| !target.promises.contains_key(whom) && *whom != seat.member);
+            let lock = |whom| (whom, TicketMessage::Lock { by, attempt, seat: *seat });
+            sent.extend(asked.into_iter().map(lock));
+        }
+        for (whom, message) in sent {
+            self.send(whom, message);
+        }
+        self.look_for_missing(now);
+    }
+
+    /// Knocks at those after us that have not spoken lately, as far as the first that has: should the next one be silent,
+    /// it is known by then who else is. Who does not go by us yet does not speak to us unasked; and who is gone may still
+    /// tell what it said last.
+    pub(super) fn look_for_missing(&mut self, now: Time) {
+        let missing = self.missing_after_us(now);
+        let State::In(place) = &mut self.state else { return };
+        place.missed.retain(|seat, _| missing.contains(seat));
+        let is_aimed = place.exclusion.as_ref().is_some_and(|exclusion| !exclusion.targets.is_empty());
+        // Who is being let in may not have heard of it yet, and would decline.
+        let newcomer = place.admission.as_ref().filter(|_| !is_aimed).map(|admission| admission.seat);
+        for seat in &missing {
+            place.missed.entry(*seat).or_insert(now);
+        }
+        for seat in missing.into_iter().filter(|seat| newcomer != Some(*seat)) {
+            if !self.book.get(seat).is_some_and(|known| known.is_told) {
+                self.send(seat.member, TicketMessage::Knock { seat });
+            }
+        }
+    }
+
+    fn missing_after_us(&self, now: Time) -> Vec<Seat> {
+        let State::In(place) = &self.state else { return Vec::new() };
+        let (mut missing, mut before, mut deed) = (Vec::new(), place.seat, place.deed.clone());
+        let is_missing = |seat: Seat| !self.book.is_heard(seat, now - self.config.round * 3 / 2);
+        while missing.len() < ROW {
+            let at = deed.next;
+            if at == place.seat || missing.contains(&at) || !is_missing(at) {
+                break;
+            }
+            missing.push(at);
+            let standing = self.book.standing(at, before, &deed, self.config.witnesses());
+            let Some(standing) = standing else { break };
+            (before, deed) = (at, standing.latest().clone());
+        }
+        missing
+    }
+
+    /// When enough have promised and nothing that they said before counts, our deed reaches to the first one that is there.
+    fn decide(&mut self, row: usize, to: Option<Seat>, now: Time) {
+        let State::In(place) = &mut self.state else { return };
+        let Some(exclusion) = &mut place.exclusion else { return };
+        let is_read = |known: &Known| known.fate == Fate::Vacant || known.is_told;
+        let ends = exclusion.targets.iter().map(|(seat, target)| {
+            let is_read = self.book.get(*seat).is_some_and(is_read);
+            if is_read { Some(now) } else { target.over_at(&self.config) }
         });
+        let ends: Vec<Option<Time>> = ends.collect();
+        exclusion.over_at = ends.iter().flatten().copied().filter(|at| *at > now).max();
+        let is_over = ends.len() == row && ends.iter().all(|at| at.is_some_and(|at| at <= now));
+        let Some(to) = to.filter(|_| is_over) else { return };
+        exclusion.is_decided = true;
+        place.admission = None;
+        self.propose(|deed| (deed.next, deed.beyond) = (to, None), now);
     }
 
-    /// They are there again, or others are silent now.
-    fn call_off(&mut self) {
+    /// Our deed counts: they have no seat any more.
+    pub(super) fn finish_exclusion(&mut self, now: Time) {
         let State::In(place) = &mut self.state else { return };
-        let Some(exclusion) = place.exclusion.take() else { return };
-        let attempt = exclusion.attempt;
-        for witness in witnesses_of(place, &exclusion) {
-            self.send(witness.member, TicketMessage::Unlock { attempt });
+        let Some(exclusion) = place.exclusion.take_if(|exclusion| exclusion.is_decided) else { return };
+        let seats: Vec<Seat> = exclusion.targets.into_keys().collect();
+        for seat in &seats {
+            self.book.bury(*seat, Fate::Gone, now);
+            self.excluded.push_back(*seat);
         }
-    }
-
-    fn go_on_excluding(&mut self, now: Time) {
-        let wait = self.config.wait();
-        #[cfg(test)]
-        let wait =
-            if self.config.flaw == Some(super::Flaw::NoWait) { std::time::Duration::ZERO } else { wait };
-        let State::In(place) = &mut self.state else { return };
-        let Some(mut exclusion) = place.exclusion.take() else { return };
-        match exclusion.step {
-            Step::Locking if self.is_enough(&exclusion, &exclusion.locked) => {
-                exclusion.step = Step::Waiting { until: now + wait };
-                exclusion.wake_at = now + wait;
-            }
-            Step::Waiting { until } if now >= until => {
-                exclusion.step = Step::Confirming { since: now };
-                exclusion.is_certain = true;
-                exclusion.wake_at = now;
-            }
-            _ => {}
-        }
-        if let Step::Confirming { since } = exclusion.step {
-            if self.is_enough(&exclusion, &exclusion.confirmed) {
-                return self.take_over(exclusion, now);
-            }
-            if now >= since + self.config.wait() {
-                // Some promises have run out meanwhile.
-                exclusion.step = Step::Locking;
-                exclusion.locked.clear();
-                exclusion.confirmed.clear();
-            }
-        }
-        self.call_for_more(exclusion, now);
-    }
-
-    /// Repeats the present step to whoever has not answered.
-    fn call_for_more(&mut self, mut exclusion: Exclusion, now: Time) {
-        let pause = self.config.round / 2;
-        let State::In(place) = &mut self.state else { return };
-        let (seat, attempt, to) = (place.seat, exclusion.attempt, exclusion.to);
-        if now >= exclusion.wake_at && !matches!(exclusion.step, Step::Waiting { .. }) {
-            exclusion.wake_at = now + pause;
-            for witness in witnesses_of(place, &exclusion) {
-                let message = match exclusion.step {
-                    Step::Locking if !exclusion.locked.contains(&witness) => {
-                        TicketMessage::Lock { seat, attempt, to }
-                    }
-                    Step::Confirming { .. }
-                        if exclusion.locked.contains(&witness) && !exclusion.confirmed.contains(&witness) =>
-                    {
-                        TicketMessage::Confirm { attempt }
-                    }
-                    _ => continue,
-                };
-                self.out.push_back(super::nouns::Output::Send { to: witness.member, message });
-            }
-        }
-        place.exclusion = Some(exclusion);
-    }
-
-    /// Whether those, with ourselves, are enough of every list by which one of the excluded may go.
-    fn is_enough(&self, exclusion: &Exclusion, those: &BTreeSet<Seat>) -> bool {
-        let State::In(place) = &self.state else { return false };
-        let is_gone = |seat: &Seat| place.followers.get(*seat).is_some_and(|follower| follower.is_gone);
-        let agrees = |seat: &&Seat| **seat == place.seat || those.contains(seat) || is_gone(seat);
-        let faults = usize::from(self.config.faults);
-        let mut lists = exclusion
-            .seats
-            .iter()
-            .filter(|seat| !is_gone(seat))
-            .filter_map(|seat| place.followers.get(*seat))
-            .flat_map(|follower| lists_of(follower, &self.config));
-        lists.all(|list| {
-            list.seats.iter().filter(agrees).count() >= needed_to_exclude(list.seats.len(), faults)
-        })
-    }
-
-    fn take_over(&mut self, exclusion: Exclusion, now: Time) {
-        let State::In(place) = &mut self.state else { return };
-        let attempt = exclusion.attempt;
-        let mut released = witnesses_of(place, &exclusion);
-        released.retain(|witness| !exclusion.confirmed.contains(witness));
-        place.next = exclusion.to;
-        place.is_well = true;
-        for seat in &exclusion.seats {
-            place.is_gone(*seat, now);
-        }
-        if place.is_alone() {
-            place.be_alone();
-        }
-        for witness in released {
-            self.send(witness.member, TicketMessage::Unlock { attempt });
-        }
-        self.tell(Event::Excluded { seats: exclusion.seats });
-        self.ask_witnesses(now);
+        let surplus = self.excluded.len().saturating_sub(EXCLUDED);
+        self.excluded.drain(..surplus);
+        self.tell(Event::Excluded { seats });
     }
 
     // --- what others exclude ----------------------------------------------------------------------------------
 
-    pub(super) fn on_lock(&mut self, from: MemberId, seat: Seat, attempt: u64, to: Seat, now: Time) {
-        let until = now + self.config.wait() * PROMISE;
-        let tickets = self.config.tickets;
-        let State::In(place) = &mut self.state else { return };
-        let is_within = |ticket| is_between(tickets, ticket, seat.ticket, to.ticket);
-        let (chain, _) = place.chain(&self.config);
-        let unlocked = place.followers.get(seat).map_or(0, |follower| follower.unlocked);
-        let is_heir = seat.member == from && chain.contains(&seat) && !is_within(place.seat.ticket);
-        let overlaps = |from: Seat, to: Seat| {
-            from.ticket == seat.ticket
-                || is_within(from.ticket)
-                || is_between(tickets, seat.ticket, from.ticket, to.ticket)
-        };
-        let theirs = place.locks.iter().filter(|lock| lock.is_in_force(now) && lock.from.member != from);
-        let ours = place.exclusion.as_ref().map(|exclusion| (place.seat, exclusion.to));
-        let mut others = theirs.map(|lock| (lock.from, lock.to)).chain(ours);
-        if !is_heir || attempt <= unlocked || others.any(|(from, to)| overlaps(from, to)) {
+    pub(super) fn on_lock(&mut self, from: MemberId, by: Seat, attempt: u64, seat: Seat, now: Time) {
+        if by.member != from || self.seat() == Some(seat) {
             return;
         }
-        place.locks.retain(|lock| now < lock.until && lock.from.member != from);
-        place.locks.push(Lock { from: seat, to, attempt, until, is_confirmed: false });
-        self.send(from, TicketMessage::Locked { attempt });
+        if seat.member == self.me {
+            return self.deny_seat(from, seat);
+        }
+        if self.book.is_gone(by) {
+            return;
+        }
+        let known = self.book.open(seat, now);
+        if known.locks.len() >= LOCKS && !known.locks.contains_key(&by) {
+            return;
+        }
+        let before = known.locks.entry(by).or_insert(attempt);
+        *before = attempt.max(*before);
+        let (quiet_for, standing) = (known.quiet_for(now), known.standing.clone());
+        self.send(from, TicketMessage::Locked { attempt, seat, since: self.first, quiet_for, standing });
     }
 
-    pub(super) fn on_unlock(&mut self, from: MemberId, attempt: u64) {
+    pub(super) fn on_locked(
+        &mut self,
+        from: MemberId,
+        (seat, attempt): (Seat, u64),
+        (since, quiet_for): (u64, Duration),
+        standing: Option<Standing>,
+        now: Time,
+    ) {
         let State::In(place) = &mut self.state else { return };
-        place.locks.retain(|lock| lock.from.member != from || lock.attempt > attempt);
-        // A word that was overtaken by its end is void too.
-        if let Some(seat) = place.followers.seat_of(from)
-            && let Some(follower) = place.followers.get_mut(seat)
+        let exclusion = place.exclusion.as_mut().filter(|exclusion| !exclusion.is_decided);
+        let target = exclusion.and_then(|exclusion| exclusion.targets.get_mut(&seat));
+        let Some(target) = target.filter(|target| target.attempt == attempt) else { return };
+        let free_at = now + still_bound(quiet_for, &self.config);
+        let promise = target.promises.entry(from).or_insert(Promise { since, free_at });
+        // Who has begun anew since then has forgotten it.
+        promise.since = promise.since.max(since);
+        #[cfg(test)]
+        let standing = standing.filter(|_| self.config.flaw != Some(super::Flaw::ShownListOnly));
+        self.book.learn(seat, standing, now);
+    }
+
+    /// Somebody is bound by a promise about one that speaks again. It is void if we asked for it and called it off; or if
+    /// that one comes right after us, as then there is no room for whoever asked. Who is meant itself tells the one before.
+    pub(super) fn on_bound(&mut self, seat: Seat, by: Seat, attempt: u64, witness: MemberId, now: Time) {
+        if self.seat() == Some(seat) {
+            let State::In(place) = &self.state else { return };
+            let before = place.wish.iter().filter_map(|(wish, _)| wish.first()).chain(&place.deed.witnesses);
+            if let Some(before) = before.map(|seat| seat.member).next() {
+                self.send(before, TicketMessage::Bound { seat, by, attempt, witness });
+            }
+        } else if self.is_void(seat, by, now) {
+            self.send(witness, TicketMessage::Unlock { seat, by, attempt });
+        } else {
+            self.denies(seat, now);
+        }
+    }
+
+    /// Whether a promise about a seat, for which `by` asked, holds no more.
+    fn is_void(&self, seat: Seat, by: Seat, now: Time) -> bool {
+        match &self.state {
+            State::In(place) if place.seat == by => {
+                let is_aimed = |exclusion: &Exclusion| exclusion.targets.contains_key(&seat);
+                !place.exclusion.as_ref().is_some_and(is_aimed) && !self.ends(place, seat)
+            }
+            _ if by.member == self.me => self.never_excluded(seat, by),
+            State::In(place) => {
+                let is_next = place.deed.next == seat && place.is_sure(&self.config, now);
+                is_next && place.covers(by, &self.config)
+            }
+            State::Out(_) => false,
+        }
+    }
+
+    /// Whether that seat of ours, which has ended, has left the other one its place. We called off what we had begun, but
+    /// not everybody may have heard of it.
+    fn never_excluded(&self, seat: Seat, by: Seat) -> bool {
+        let last_words = self.taken.iter().find(|taken| taken.number == by.incarnation);
+        let Some(last_words) = last_words.and_then(|taken| taken.standing.as_ref()) else { return false };
+        let mut deeds = [Some(&last_words.deed), last_words.proposed.as_ref()].into_iter().flatten();
+        let has_room = deeds.all(|deed| !covers(self.config.tickets, by, deed.next, seat));
+        has_room && self.excluded.len() < EXCLUDED && !self.excluded.contains(&seat)
+    }
+
+    /// Whether a seat of somebody else is no more: we have excluded it, or our deed leaves no room for it.
+    pub(super) fn ends(&self, place: &Place, other: Seat) -> bool {
+        self.excluded.contains(&other) || place.covers(other, &self.config)
+    }
+
+    pub(super) fn on_unlock(&mut self, seat: Seat, by: Seat, attempt: u64) {
+        if let Some(known) = self.book.get_mut(seat)
+            && known.locks.get(&by).is_some_and(|locked| *locked <= attempt)
         {
-            follower.unlocked = follower.unlocked.max(attempt);
-        }
-    }
-
-    pub(super) fn on_confirm(&mut self, from: MemberId, attempt: u64, now: Time) {
-        let State::In(place) = &mut self.state else { return };
-        let is_it =
-            |lock: &&mut Lock| lock.from.member == from && lock.attempt == attempt && now < lock.until;
-        // It is remembered for a while, as the word may be repeated.
-        if let Some(lock) = place.locks.iter_mut().find(is_it) {
-            lock.is_confirmed = true;
-            place.followers.name(self.config.tickets, lock.from, lock.to, place.seat, now);
-            self.send(from, TicketMessage::Confirmed { attempt });
-        }
-    }
-
-    pub(super) fn on_agreed(&mut self, from: MemberId, attempt: u64, is_confirmed: bool, now: Time) {
-        let State::In(place) = &mut self.state else { return };
-        let Some(exclusion) = place.exclusion.take_if(|exclusion| exclusion.attempt == attempt) else {
-            return;
-        };
-        let witness = witnesses_of(place, &exclusion).into_iter().find(|seat| seat.member == from);
-        let exclusion = place.exclusion.insert(exclusion);
-        if let Some(witness) = witness {
-            let agreed = if is_confirmed { &mut exclusion.confirmed } else { &mut exclusion.locked };
-            agreed.insert(witness);
-            self.go_on_excluding(now);
+            known.locks.remove(&by);
         }
     }
 }
 
-/// Whom to ask: everybody by whom one of the excluded may go, but for themselves and us.
-fn witnesses_of(place: &Place, exclusion: &Exclusion) -> BTreeSet<Seat> {
-    let followers = exclusion.seats.iter().filter_map(|seat| place.followers.get(*seat));
-    let witnesses = followers.flat_map(|follower| &follower.lists).flat_map(|list| &list.seats);
-    let others = witnesses.filter(|seat| **seat != place.seat && !exclusion.seats.contains(seat));
-    others.copied().collect()
+impl Target {
+    /// Whether those who vouch for it are the same as we thought.
+    fn has_lists_of(&self, standing: Option<&Standing>) -> bool {
+        self.standing.iter().flat_map(Standing::lists).eq(standing.into_iter().flat_map(Standing::lists))
+    }
+
+    /// From when on it cannot be sure by any of its lists, nor ever again; `None` while too few have promised.
+    fn over_at(&self, config: &Config) -> Option<Time> {
+        let lists = self.standing.as_ref()?.lists();
+        lists.map(|list| self.free_at(list, config)).try_fold(Time::ZERO, |latest, at| Some(latest.max(at?)))
+    }
+
+    /// From when on enough of a list stand by their promises, with no word left that counts. Who says itself that it is no
+    /// more goes by no word.
+    fn free_at(&self, list: &[Seat], config: &Config) -> Option<Time> {
+        let promises = list.iter().filter_map(|seat| {
+            let promise =
+                self.promises.get(&seat.member).filter(|promise| promise.since <= seat.incarnation)?;
+            Some(if self.is_gone { Time::ZERO } else { promise.free_at })
+        });
+        let mut times: Vec<Time> = promises.collect();
+        times.sort_unstable();
+        let exclude = needed_to_exclude(list.len(), usize::from(config.faults));
+        let needed = if self.is_gone { needed_to_read(list.len()) } else { exclude };
+        times.get(needed.checked_sub(1)?).copied()
+    }
 }
 
-/// Every list by which it may go.
-#[cfg(not(test))]
-fn lists_of<'a>(follower: &'a Follower, _: &Config) -> &'a [Witnesses] {
-    &follower.lists
+/// Everybody who may vouch for it.
+fn witnesses_of(target: &Target) -> Vec<MemberId> {
+    let lists = target.standing.iter().flat_map(Standing::lists);
+    let mut members: Vec<MemberId> = lists.flatten().map(|seat| seat.member).collect();
+    members.sort_unstable();
+    members.dedup();
+    members
 }
 
-#[cfg(test)]
-fn lists_of<'a>(follower: &'a Follower, config: &Config) -> &'a [Witnesses] {
-    let is_broken = config.flaw == Some(super::Flaw::ShownListOnly);
-    if is_broken { follower.adopted.as_slice() } else { &follower.lists }
-}
-
-fn outlook(place: &Place, config: &Config, now: Time) -> Outlook {
-    let (chain, is_closed) = place.chain(config);
-    let mut seats = Vec::new();
-    let mut to = is_closed.then_some(place.seat);
-    for seat in chain {
-        let Some(follower) = place.followers.get(seat) else { break };
-        // Who was just let in may take a moment to be heard.
-        let is_there = !follower.is_silent(config, now) && (follower.heard_at.is_some() || seats.is_empty());
-        if is_there && !follower.is_gone {
-            to = Some(seat);
-            break;
-        }
-        seats.push(seat);
+/// How long the last word of a witness may still count that has given none for so long.
+fn still_bound(quiet_for: Duration, config: &Config) -> Duration {
+    #[cfg(test)]
+    if config.flaw == Some(super::Flaw::NoWait) {
+        return Duration::ZERO;
     }
-    if seats.is_empty() {
-        return Outlook::Well;
-    }
-    // Of whom does not go by us yet, others may know lists that we do not, and newcomers that it has let in.
-    let goes_by_us = |seat: &Seat| place.followers.get(*seat).is_some_and(|it| it.goes_by(place.seat));
-    // Farther away, there may be lists in which we are not.
-    let is_gone = |seat: &Seat| place.followers.get(*seat).is_some_and(|it| it.is_gone);
-    let faults = usize::from(config.faults);
-    let most = if seats.iter().all(is_gone) { 2 * faults } else { faults + 1 };
-    match to {
-        Some(to) if seats.len() <= most && seats.iter().all(goes_by_us) => Outlook::Silent { seats, to },
-        _ if seats.iter().all(goes_by_us) => Outlook::TooMany,
-        _ => Outlook::Unknown,
-    }
+    config.wait().saturating_sub(quiet_for)
 }

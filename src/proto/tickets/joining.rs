@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use crate::base::{MemberId, Seat, Ticket, TicketMessage, Time, Waiter};
+use crate::base::{Deed, MemberId, Seat, Standing, Ticket, TicketMessage, Time, Waiter};
 
-use super::machine::{Out, State, Tickets};
-use super::nouns::{Config, Event, Output};
+use super::deeds::is_list;
+use super::machine::{Leaving, State, Tickets};
+use super::nouns::{Event, Output};
 use super::place::Place;
-use super::ring::after;
+use super::ring::{DRAWS, after, list_after};
 
 /// Those known to be in the ring, at most.
 const KNOWN: usize = 16;
@@ -18,30 +19,23 @@ const TOLD: usize = 4;
 /// Questions come apart by so many rounds, at most.
 const LONGEST_PAUSE: u32 = 4;
 
+/// Who hears of nobody in the ring for so many rounds begins anew with those whom the node names.
+const LOST_AFTER: u32 = 8;
+
 /// Whoever gets no seat within so many leases gives up and asks anew.
 const PATIENCE: u32 = 4;
 
-/// A newcomer that we have let in and that is not settled yet.
+/// Who has not been sure for so many leases never will be again.
+const LOST: u32 = 20;
+
+/// Numbers for a seat are asked with for so many leases: a grant that took longer is void.
+const FRESH: u32 = 3;
+
+/// A newcomer that we let in and that is not settled yet.
 #[derive(Clone, Debug)]
 pub(super) struct Admission {
     pub(super) seat: Seat,
-    /// Who came after us before.
-    old_next: Seat,
-    since: Time,
-    repeat_at: Time,
-    /// It has asked us to vouch, so it may come to sit there.
-    pub(super) has_asked: bool,
-}
-
-impl Admission {
-    /// When to repeat it, or to take it back.
-    pub(super) fn wake_at(&self, config: &Config) -> Time {
-        if self.has_asked { self.since + self.patience(config) } else { self.repeat_at }
-    }
-
-    fn patience(&self, config: &Config) -> Duration {
-        if self.has_asked { config.lease * (PATIENCE + 1) } else { config.lease }
-    }
+    pub(super) repeat_at: Time,
 }
 
 impl Tickets {
@@ -62,13 +56,22 @@ impl Tickets {
         out.pauses = (out.pauses * 2).clamp(1, LONGEST_PAUSE);
         let pause = self.config.round * out.pauses;
         out.ask_at = now + self.rng.uniform(pause / 2, pause);
+        if now >= out.led_at + LOST_AFTER * self.config.round {
+            // Those who do not know either only send us to each other.
+            out.led_at = now;
+            self.known.clear();
+        }
         if self.known.is_empty() {
             self.out.push_back(Output::AskWhom);
             return;
         }
         let whom = self.rng.below(self.known.len());
         if let Some(&whom) = self.known.get(whom) {
-            let incarnation = self.incarnation + 1;
+            if now >= self.base_since + FRESH * self.config.lease {
+                self.base += DRAWS;
+                self.base_since = now;
+            }
+            let incarnation = self.base;
             self.send(whom, TicketMessage::Join { incarnation, waited: now.since(since) });
         }
     }
@@ -78,13 +81,24 @@ impl Tickets {
             self.known.retain(|known| *known != from);
         }
         self.learn(coordinators);
+        self.give_up_if_lost(coordinators.contains(&from), now);
         let round = self.config.round;
-        // It only passed the word on: whom it named is asked at once.
-        if let State::Out(out) = &mut self.state
-            && !coordinators.contains(&from)
-            && !coordinators.is_empty()
-        {
+        let State::Out(out) = &mut self.state else { return };
+        if coordinators.contains(&from) {
+            out.led_at = now;
+        }
+        if coordinators.first() != Some(&from) {
+            // It passes us on, or knows nobody: the next one is asked soon.
             out.ask_at = out.ask_at.min(now + round / 10);
+        }
+    }
+
+    /// The ring goes on elsewhere, and we have not been sure for so long that nobody can be left who could help. What was
+    /// ours to give is lost until the authority founds another ring, but we can ask for another ticket.
+    fn give_up_if_lost(&mut self, goes_on: bool, now: Time) {
+        let State::In(place) = &self.state else { return };
+        if goes_on && !self.pull.is_running() && now >= place.last_sure + LOST * self.config.lease {
+            self.lose(false, now);
         }
     }
 
@@ -106,7 +120,7 @@ impl Tickets {
         from: MemberId,
         by: Seat,
         seat: Seat,
-        followers: &[Seat],
+        (next, deed): (Seat, Option<Deed>),
         witnesses: Vec<Seat>,
         now: Time,
     ) {
@@ -114,20 +128,18 @@ impl Tickets {
             return;
         }
         let is_sound = witnesses.first() == Some(&by)
-            && witnesses.len() <= self.config.witnesses()
-            && !followers.is_empty()
-            && seat.ticket < self.config.tickets
-            && witnesses.iter().chain(followers).all(|other| other.member != self.me);
+            && is_list(&witnesses, self.config.witnesses(), self.me)
+            && next.member != self.me
+            && seat.ticket < self.config.tickets;
+        let is_asked_for = (self.base..self.base + DRAWS).contains(&seat.incarnation)
+            && now < self.base_since + 2 * FRESH * self.config.lease;
         let is_out = matches!(self.state, State::Out(_));
-        if !(is_sound && is_out && self.wants_a_ticket() && seat.incarnation == self.incarnation + 1) {
-            // What is declined is never taken later.
-            if is_out {
-                self.incarnation = self.incarnation.max(seat.incarnation.min(self.incarnation + 1));
-            }
+        if !(is_sound && is_out && is_asked_for && self.wants_a_ticket()) {
             return self.deny_seat(from, seat);
         }
-        self.incarnation = seat.incarnation;
-        self.state = State::In(Box::new(Place::with_witnesses(seat, followers, witnesses, now)));
+        self.take(seat, now);
+        self.book.learn(next, deed.map(Standing::introduced), now);
+        self.state = State::In(Box::new(Place::granted(seat, next, witnesses, now)));
         self.ask_witnesses(now);
     }
 
@@ -142,11 +154,10 @@ impl Tickets {
     /// Nobody could use this seat yet, so it simply ends.
     pub(super) fn give_up(&mut self, now: Time) {
         let State::In(place) = &self.state else { return };
-        let seat = place.seat;
-        let told: Vec<Seat> = place.witnesses().into_iter().chain([place.next]).collect();
-        self.state = State::Out(Out::asking_at(now));
+        let (seat, told) = (place.seat, place.witnesses());
+        self.go_out(now);
         for witness in told {
-            self.send(witness.member, TicketMessage::NotMe { seat });
+            self.deny_seat(witness, seat);
         }
     }
 
@@ -165,12 +176,16 @@ impl Tickets {
     }
 
     /// Whom to ask instead of us: those who have tickets to give, or else everybody in the ring that we know.
-    fn coordinators(&mut self) -> Vec<MemberId> {
+    pub(super) fn coordinators(&self) -> Vec<MemberId> {
         let State::In(place) = &self.state else { return self.known.iter().copied().take(TOLD).collect() };
-        let (mut givers, _) = place.givers(&self.config);
+        let (mut givers, _) = self.givers();
         givers.retain(|giver| *giver != place.seat);
         if givers.is_empty() {
             givers = self.ring();
+        } else {
+            // Who names itself is in the ring; who has a ticket to give comes first.
+            givers.truncate(TOLD - 1);
+            givers.push(place.seat);
         }
         givers.iter().map(|seat| seat.member).take(TOLD).collect()
     }
@@ -180,100 +195,70 @@ impl Tickets {
             if place.admission.as_ref().is_some_and(|admission| admission.seat.member == member))
     }
 
-    /// Lets the one in that waits longest, one at a time.
+    /// Lets the one in that waits longest, one at a time: our deed reaches to it, and when that counts it has the seat.
     pub(super) fn admit(&mut self, now: Time) {
-        if self.is_leaving() {
-            return;
-        }
         let State::In(place) = &mut self.state else { return };
-        let is_busy = place.admission.is_some() || place.exclusion.is_some() || !place.is_well;
+        // Who was alone has nobody yet who knows whom it let in last, and lets nobody else in before.
+        let is_unknown = place.deed.witnesses.is_empty() && !place.is_alone();
+        let is_busy =
+            place.admission.is_some() || place.exclusion.is_some() || place.is_moving() || is_unknown;
         let free = place.free(&self.config);
-        if is_busy || !place.is_sure(&self.config, now) || free == 0 {
+        // A newcomer would have to begin to miss who comes after it.
+        let is_well = place.is_alone() || self.book.is_heard(place.deed.next, now - self.config.lease);
+        // Who leaves lets nobody in but one to whom it can leave the ring.
+        let is_leaving = self.leaving != Leaving::No && !place.is_alone();
+        if is_leaving || is_busy || !is_well || free == 0 || !place.is_sure(&self.config, now) {
             return;
         }
         let Some(waiter) = self.waiting.first(now) else { return };
         self.waiting.remove(waiter.member);
-        // An old seat of it must be seen off first.
-        if place.followers.seat_of(waiter.member).is_some()
-            || place.witnesses().iter().any(|witness| witness.member == waiter.member)
-        {
+        // An old seat of it must be seen off first, or be no more by its own word.
+        let (chain, _) = self.book.chain(place.seat, place.deed.next, now - self.config.fresh());
+        let is_there = |seat: &Seat| seat.member == waiter.member && !self.book.is_gone(*seat);
+        if waiter.member == self.me || chain.iter().any(is_there) {
             return;
         }
         let step = Ticket::try_from(self.rng.below(usize::from(free))).unwrap_or(0) + 1;
         let ticket = after(self.config.tickets, place.seat.ticket, step);
-        let seat = Seat { ticket, member: waiter.member, incarnation: waiter.incarnation };
-        let old_next = place.next;
-        place.followers.insert(seat, old_next, now);
-        place.next = seat;
-        place.admission = Some(Admission { seat, old_next, since: now, repeat_at: now, has_asked: false });
-        // Everybody before us must know of it before it asks them.
-        self.ask_witnesses(now);
-        self.repeat_grant(now);
+        let draw = self.rng.next_u64() % DRAWS;
+        let seat =
+            Seat { ticket, member: waiter.member, incarnation: waiter.incarnation.saturating_add(draw) };
+        place.admission = Some(Admission { seat, repeat_at: now + self.config.round / 4 });
+        self.propose(|deed| (deed.beyond, deed.next) = (Some(deed.next), seat), now);
     }
 
-    fn repeat_grant(&mut self, now: Time) {
-        let pause = self.config.round / 4;
+    /// Tells the newcomer, as soon as our deed reaches to it, until it speaks to us.
+    pub(super) fn repeat_grant(&mut self, now: Time) {
         let State::In(place) = &mut self.state else { return };
+        let (by, deed) = (place.seat, &place.deed);
         let Some(admission) = &mut place.admission else { return };
-        admission.repeat_at = now + pause;
+        admission.repeat_at = now + self.config.round / 4;
         let seat = admission.seat;
-        let Some(witnesses) = place.witnesses_after_us(seat, &self.config) else { return };
-        let (chain, is_closed) = place.chain(&self.config);
-        let last = is_closed.then_some(place.seat);
-        let followers =
-            chain.into_iter().skip(1).chain(last).take(self.config.witnesses()).collect::<Vec<Seat>>();
-        let by = place.seat;
-        self.send(seat.member, TicketMessage::Grant { by, seat, followers, witnesses });
+        let Some(next) = deed.beyond.filter(|_| deed.next == seat) else { return };
+        if self.book.heard_at(seat).is_none() && !self.book.is_gone(seat) {
+            let witnesses = list_after(by, &deed.witnesses, seat, self.config.witnesses());
+            let deed = self.book.introduction(next);
+            self.send(seat.member, TicketMessage::Grant { by, seat, next, witnesses, deed });
+        }
     }
 
-    /// Repeats what was not heard; takes back what nobody takes.
     pub(super) fn mind_admission(&mut self, now: Time) {
         let State::In(place) = &mut self.state else { return };
-        let Some(admission) = &mut place.admission else { return };
-        let patience = admission.patience(&self.config);
-        if now >= admission.since + patience {
-            // Should that not be possible, it is tried again as long after.
-            admission.since = now;
-            self.withdraw_admission(now);
-        } else if !admission.has_asked && now >= admission.repeat_at {
+        let Some(admission) = &place.admission else { return };
+        if self.book.get(admission.seat).is_some_and(|known| known.is_settled) {
+            place.admission = None;
+        } else if now >= admission.repeat_at {
             self.repeat_grant(now);
-        }
-    }
-
-    /// Who never asked us cannot have become anything: all witnesses must agree, and we are the first of them. Neither can
-    /// the second of a ring by whom we, its successor too, do not go.
-    fn withdraw_admission(&mut self, now: Time) {
-        let State::In(place) = &mut self.state else { return };
-        let (me, adopted) = (place.seat, place.adopted.as_ref());
-        let is_nothing = |admission: &mut Admission| {
-            let was_alone = admission.old_next == me;
-            !admission.has_asked || was_alone && adopted.is_none_or(|list| list.seats.is_empty())
-        };
-        if let Some(admission) = place.admission.take_if(is_nothing) {
-            place.next = admission.old_next;
-            place.followers.remove(admission.seat);
-            if place.is_alone() {
-                place.be_alone();
-            }
-            self.ask_witnesses(now);
-        }
-    }
-
-    pub(super) fn withdraw_admission_of_the_gone(&mut self, now: Time) {
-        let State::In(place) = &self.state else { return };
-        let is_gone = place.admission.as_ref().is_some_and(|admission| {
-            place.followers.get(admission.seat).is_some_and(|follower| follower.is_gone)
-        });
-        if is_gone {
-            self.withdraw_admission(now);
         }
     }
 
     pub(super) fn lose(&mut self, is_given_back: bool, now: Time) {
         if let State::In(place) = &self.state {
             let seat = place.seat;
-            self.learn(&place.witnesses().iter().map(|witness| witness.member).collect::<Vec<_>>());
-            self.state = State::Out(Out::asking_at(now));
+            let witnesses = place.witnesses();
+            self.call_off(|_| true);
+            self.learn(&witnesses);
+            self.go_out(now);
             // With another seat begins another turn.
             self.is_turn_over = false;
             self.tell(Event::Lost { seat, is_given_back });

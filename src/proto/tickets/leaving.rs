@@ -1,116 +1,156 @@
 //! Leaving: a ticket goes back to the one before us.
 
-use std::time::Duration;
+use crate::base::{Deed, MemberId, Seat, Standing, TicketMessage, Time};
 
-use crate::base::{MemberId, Seat, TicketMessage, Time};
-
+use super::book::Fate;
 use super::machine::{Leaving, State, Tickets};
 use super::nouns::Event;
 
-/// Tries to leave: from the first word on the ticket is not used any more.
+/// Who has not been sure for so many leases, though somebody wants it to go by others, has lost too many witnesses.
+const STRANDED: u32 = 5;
+
+/// Whoever leaves stays for so many leases at most, for those whose witness it still is.
+const LINGER: u32 = 3;
+
+/// We leave: from the first word on the ticket is not used any more, and there is no way back.
 #[derive(Clone, Debug)]
 pub(super) struct Release {
-    /// Those that were not refused, with whom was asked: each of them may have the ticket already. More than one if our
-    /// predecessor has changed meanwhile.
-    tries: Vec<(u64, Seat)>,
     pub(super) repeat_at: Time,
 }
 
 impl Tickets {
-    /// Gives the ticket back if that is wanted and possible now.
+    /// Gives the ticket back if that is wanted and possible now. Whoever comes before us must be there to take it: there is
+    /// no way back.
     pub(super) fn give_back(&mut self, now: Time) {
-        let wants = self.is_leaving() || self.should_yield(now) || self.is_stuck(now);
+        let (wants, is_stranded) = (self.is_leaving() || self.should_yield(now), self.is_stranded(now));
+        let is_answered = self.all_are_there(wants, now);
         let State::In(place) = &mut self.state else { return };
-        let is_busy = place.admission.is_some()
-            || place.exclusion.is_some()
-            || !place.is_settled
-            || !place.is_at_rest(&self.config) && place.is_well;
-        if !wants || is_busy || self.pull.is_running() || place.release.is_some() || now < self.release_at {
-            return;
-        }
-        if place.is_alone() {
-            // Nobody is there to take it. Who only makes room stays; who goes is the last one.
-            if self.is_leaving() {
+        // Who comes after us would be missed by nobody for a while.
+        let is_well = place.is_alone() || self.book.is_heard(place.deed.next, now - self.config.lease);
+        let is_calm = place.admission.is_none() && place.exclusion.is_none() && !place.is_moving();
+        let is_busy = !is_calm || !is_well || !place.is_settled || place.is_denied;
+        let is_possible = !self.pull.is_running() && place.release.is_none();
+        if wants && is_possible && place.is_alone() && !is_busy {
+            // Nobody is there to take it. Who only makes room stays. Who goes waits for a moment, should somebody ask for a
+            // ticket: with the last one goes the ring.
+            let is_over = place.yields_since.is_some_and(|since| now >= since + self.config.lease);
+            if self.is_leaving() && is_over {
                 self.lose(true, now);
             }
             return;
         }
-        place.release = Some(Release { tries: Vec::new(), repeat_at: now });
-        self.repeat_release(now);
+        if is_stranded && place.is_moving() && place.admission.take().is_some() {
+            // It was never granted.
+            place.proposal = None;
+        }
+        let is_due =
+            wants && is_answered && !is_busy && place.is_led(now) || is_stranded && place.admission.is_none();
+        if is_possible && is_due {
+            self.call_off(|_| true);
+            if let State::In(place) = &mut self.state {
+                place.release = Some(Release { repeat_at: now });
+            }
+            self.repeat_release(now);
+        }
+    }
+
+    /// Whether all around us have answered since we want to give our ticket back. Should some have just crashed, the others
+    /// must not become fewer: a ring that has lost more than half of its members never lives again. Who goes for good does
+    /// not wait for long.
+    fn all_are_there(&mut self, wants: bool, now: Time) -> bool {
+        let is_leaving = self.is_leaving();
+        let State::In(place) = &mut self.state else { return false };
+        if !wants || self.pull.is_running() || place.release.is_some() {
+            place.yields_since = None;
+            return false;
+        }
+        let Some(since) = place.yields_since else {
+            place.yields_since = Some(now);
+            self.ask_witnesses(now);
+            return false;
+        };
+        let is_rested = now >= since + self.config.rest();
+        is_rested && place.is_answered(since, &self.config) || is_leaving && now >= since + self.config.lease
+    }
+
+    /// Too many of our witnesses are no more: we can never be sure again, nor change our deed. But our predecessor can have
+    /// the ticket.
+    fn is_stranded(&self, now: Time) -> bool {
+        let State::In(place) = &self.state else { return false };
+        let is_wanted = place.wish.as_ref().is_some_and(|(_, at)| now < *at + 3 * self.config.round);
+        is_wanted && place.is_settled && now >= place.last_sure + STRANDED * self.config.lease
     }
 
     pub(super) fn repeat_release(&mut self, now: Time) {
-        let pause = self.config.round / 4;
         let State::In(place) = &mut self.state else { return };
-        let (seat, next, predecessor) = (place.seat, place.next, place.predecessor());
-        let fresh = place.next_number();
+        // What we propose may never count, but whoever was between has no seat any more.
+        let (seat, next) = (place.seat, place.latest().next);
+        let deed = self.book.introduction(next);
         let Some(release) = place.release.as_mut().filter(|release| now >= release.repeat_at) else { return };
-        release.repeat_at = now + pause;
-        if let Some(predecessor) = predecessor
-            && release.tries.iter().all(|(_, to)| *to != predecessor)
-        {
-            release.tries.push((fresh, predecessor));
-        }
-        for (number, to) in release.tries.clone() {
-            self.send(to.member, TicketMessage::Release { seat, next, number });
+        release.repeat_at = now + self.config.round / 4;
+        // Who comes before us may have changed, and not be sure enough to tell us: everybody is told who may.
+        let wished = place.wish.iter().filter_map(|(wish, _)| wish.first());
+        let mut before: Vec<MemberId> =
+            place.deed.witnesses.iter().chain(wished).map(|seat| seat.member).collect();
+        before.sort_unstable();
+        before.dedup();
+        for whom in before {
+            self.send(whom, TicketMessage::Release { seat, next, deed: deed.clone() });
         }
     }
 
-    pub(super) fn on_release(&mut self, from: MemberId, seat: Seat, next: Seat, number: u64, now: Time) {
+    pub(super) fn on_release(
+        &mut self,
+        from: MemberId,
+        seat: Seat,
+        (next, deed): (Seat, Option<Deed>),
+        now: Time,
+    ) {
         if seat.member != from {
             return;
         }
-        let State::In(place) = &mut self.state else { return };
-        if place.gone.contains_key(&seat) {
-            // We have it already, and that was not heard.
-            return self.send(from, TicketMessage::Released { number });
+        self.book.open(seat, now).hear(now);
+        let State::In(place) = &self.state else { return };
+        let is_ours = place.latest().next == seat && place.admission.is_none();
+        // If everybody gave its ticket to the one before, there would be no ring left: the highest one stays.
+        let is_tied = place.release.is_some() && place.seat.ticket < seat.ticket;
+        if is_ours && is_tied {
+            // It comes before us as well, though we may go by others still, who are gone.
+            if next == place.seat {
+                let (seat, next) = (place.seat, place.latest().next);
+                let deed = self.book.introduction(next);
+                self.send(from, TicketMessage::Release { seat, next, deed });
+            }
+            return;
         }
-        let is_busy = place.exclusion.is_some()
-            || place.release.is_some()
-            || place.admission.is_some()
-            || !place.is_settled
-            || place.next != seat;
-        // Of whom we know nothing we could not remember that we refused.
-        let Some(follower) = place.followers.get_mut(seat) else { return };
-        if is_busy || number <= follower.refused {
-            follower.refused = follower.refused.max(number);
-            return self.send(from, TicketMessage::Refused { number });
+        if is_ours {
+            self.book.bury(seat, Fate::Gone, now);
+            self.book.learn(next, deed.map(Standing::introduced), now);
+            self.propose(|deed| (deed.next, deed.beyond) = (next, None), now);
+        } else if !self.book.is_gone(seat) && !self.ends(place, seat) {
+            return;
         }
-        place.followers.name(self.config.tickets, seat, next, place.seat, now);
-        place.next = next;
-        place.is_gone(seat, now);
-        if place.is_alone() {
-            place.be_alone();
-        }
-        self.send(from, TicketMessage::Released { number });
-        self.ask_witnesses(now);
+        self.send(from, TicketMessage::Released { seat });
     }
 
-    pub(super) fn on_released(&mut self, number: u64, now: Time) {
-        let State::In(place) = &self.state else { return };
-        let tries = place.release.iter().flat_map(|release| &release.tries);
-        if tries.into_iter().any(|(open, _)| *open == number) {
+    pub(super) fn on_released(&mut self, seat: Seat, now: Time) {
+        if matches!(&self.state, State::In(place) if place.seat == seat && place.release.is_some()) {
             self.lose(true, now);
         }
     }
 
-    /// Not now: this try is void. When all are, everything is as it was.
-    pub(super) fn on_refused(&mut self, number: u64, now: Time) {
-        let State::In(place) = &mut self.state else { return };
-        let Some(release) = &mut place.release else { return };
-        release.tries.retain(|(open, _)| *open != number);
-        if release.tries.is_empty() {
-            place.release = None;
-            self.release_at = now + self.rng.uniform(Duration::ZERO, self.config.round);
-        }
-    }
-
-    /// Says goodbye when there is nothing left to give back.
-    pub(super) fn go_when_out(&mut self) {
-        let is_out = matches!(self.state, State::Out(_)) && !self.pull.is_running();
-        if self.leaving == Leaving::Wanted && is_out {
+    /// Says goodbye when there is nothing left to give back, and nobody asks us as a witness any more.
+    pub(super) fn go_when_out(&mut self, now: Time) {
+        if self.leaves_at().is_some_and(|at| now >= at) {
             self.leaving = Leaving::Done;
             self.tell(Event::Left);
         }
+    }
+
+    pub(super) fn leaves_at(&self) -> Option<Time> {
+        let State::Out(out) = &self.state else { return None };
+        let is_going = self.leaving == Leaving::Wanted && !self.pull.is_running();
+        let at = self.asked_at.map_or(out.began, |asked| asked + 2 * self.config.round);
+        is_going.then(|| at.min(out.began + LINGER * self.config.lease))
     }
 }

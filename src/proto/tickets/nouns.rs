@@ -49,12 +49,29 @@ impl Config {
 
     /// After so long by our clock, what was granted before has ended by everybody's.
     pub fn wait(&self) -> Duration {
-        self.lease.mul_f64(1.0 + 2.0 * f64::from(self.drift_ppm) / 1e6)
+        let drift = f64::from(self.drift_ppm) / 1e6;
+        self.lease.mul_f64((1.0 + drift) / (1.0 - drift))
+    }
+
+    /// A server counts a session for a little longer than its client does: for so long after a pull nobody uses its ticket.
+    pub(super) fn rest(&self) -> Duration {
+        self.round / 4
+    }
+
+    /// Who has asked within this is there, as far as that can be known.
+    pub(super) fn fresh(&self) -> Duration {
+        self.lease + self.round
+    }
+
+    /// Who has not been sure for longer is vouched for only by those who remember all that they promised about it.
+    pub(super) fn trust(&self) -> Duration {
+        10 * self.lease
     }
 }
 
 /// What happens to a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "most of them are messages")]
 pub enum Input {
     /// Time has passed. Harmless at any moment.
     Wake,
@@ -81,6 +98,7 @@ pub enum Input {
 
 /// What a member wants done.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "most of them are messages")]
 pub enum Output {
     /// Send a message.
     Send {
@@ -110,6 +128,12 @@ pub enum Event {
         /// Grows with every slot.
         number: u64,
         /// Until when at most; [`Event::StopSlot`] may come earlier.
+        until: Time,
+    },
+    /// The pull may go on until then, and no longer unless this is told again: the pull's own clock ends it, should nobody be
+    /// there to order it. Told before a slot begins, and whenever it is another time.
+    Leased {
+        /// Until when.
         until: Time,
     },
     /// The jobs must end their pull now, and [`Input::SlotStopped`] tells that they have.

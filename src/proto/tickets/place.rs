@@ -1,125 +1,178 @@
-//! A place in the ring: our seat, our witnesses and their word, our successor, and what is under way with it.
+//! A place in the ring: our seat, our deed, the word of our witnesses, and what is under way.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use crate::base::{Ask, MemberId, Rng, Seat, Ticket, Time, Waiter, Witnesses};
+use crate::base::{Ask, Deed, MemberId, Rng, Seat, Standing, Ticket, Time, Waiter};
 
-use super::exclusion::{Exclusion, Lock};
-use super::followers::{Follower, Followers, is_meant};
+use super::book::Book;
+use super::exclusion::Exclusion;
 use super::joining::Admission;
 use super::leaving::Release;
 use super::nouns::Config;
-use super::ring::{is_between, needed_to_stay, steps};
+use super::ring::{covers, list_after, needed_to_exclude, needed_to_stay, steps};
 
 /// Questions whose answers still count.
 const ASKED: usize = 32;
 
-/// Witnesses that we would go by if all of them agreed.
+/// What a witness has said of us.
+#[derive(Clone, Copy, Debug)]
+struct Word {
+    /// It stands by its promises in seats from this number on.
+    since: u64,
+    until: Time,
+}
+
+/// A deed by which we would go if enough agreed.
 #[derive(Clone, Debug)]
 pub(super) struct Proposal {
-    pub(super) witnesses: Witnesses,
-    /// Until when each of those counts that have agreed.
-    words: BTreeMap<Seat, Time>,
+    pub(super) deed: Deed,
+    since: Time,
+    /// Who has taken notice, in seats from which number on.
+    noted: BTreeMap<MemberId, u64>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) seat: Seat,
-    pub(super) next: Seat,
     pub(super) since: Time,
-    /// We have our witnesses and are one of our successor's: from then on the ticket may be used.
+    /// We have been sure of it: from then on it is ours to lose.
     pub(super) is_settled: bool,
-    /// Those who come before us, by whom we go.
-    pub(super) adopted: Option<Witnesses>,
-    pub(super) proposed: Option<Proposal>,
-    /// Until when the word of each witness counts.
-    words: BTreeMap<Seat, Time>,
-    /// When each witness said last that we have no seat any more.
-    pub(super) denials: BTreeMap<Seat, Time>,
+    /// By which we go.
+    pub(super) deed: Deed,
+    pub(super) proposal: Option<Proposal>,
+    /// The witnesses that our predecessor wants us to have, and when it said so.
+    pub(super) wish: Option<(Vec<Seat>, Time)>,
+    words: BTreeMap<MemberId, Word>,
     asked: VecDeque<(u64, Time)>,
-    /// Of the last question, attempt or try.
+    /// Of the last question or attempt.
     number: u64,
     pub(super) ask_at: Time,
-    pub(super) followers: Followers,
-    /// Seats that are no more, as we know for certain, and since when: in a small ring they come before us too.
-    pub(super) gone: BTreeMap<Seat, Time>,
-    /// What we have promised to others about those who come after us.
-    pub(super) locks: Vec<Lock>,
+    /// When all witnesses were asked last.
+    asked_all_at: Time,
+    /// Until when we were sure at least.
+    pub(super) last_sure: Time,
+    /// Since when the next one is the next one.
+    pub(super) next_since: Time,
+    /// Since when those after us are missed.
+    pub(super) missed: BTreeMap<Seat, Time>,
+    /// When our successor was told of its witnesses last, and of which.
+    pub(super) told: Option<(Vec<Seat>, Time)>,
     pub(super) admission: Option<Admission>,
     pub(super) exclusion: Option<Exclusion>,
     pub(super) release: Option<Release>,
+    /// Since when we want to give the ticket back.
+    pub(super) yields_since: Option<Time>,
+    /// Somebody who must know says that the seat is not ours any more.
+    pub(super) is_denied: bool,
     /// Whether we were sure when that was looked at last.
     pub(super) was_sure: bool,
-    /// Our successor answers.
-    pub(super) is_well: bool,
-    /// Since when it does not, and we know too little of it to exclude it.
-    pub(super) stuck_since: Option<Time>,
 }
 
 impl Place {
     /// The first place of a ring: alone, with nobody to ask.
     pub(super) fn first(seat: Seat, now: Time) -> Self {
-        let mut place = Self::with_witnesses(seat, &[seat], Vec::new(), now);
-        place.be_alone();
-        place.is_settled = true;
-        place
+        Self { is_settled: true, ..Self::granted(seat, seat, Vec::new(), now) }
     }
 
-    /// A place as it was granted: with these to come after it, nearest first, and these to vouch for it.
-    pub(super) fn with_witnesses(seat: Seat, followers: &[Seat], witnesses: Vec<Seat>, now: Time) -> Self {
-        let witnesses = Witnesses { version: 1, seats: witnesses };
+    /// A place as it was granted.
+    pub(super) fn granted(seat: Seat, next: Seat, witnesses: Vec<Seat>, now: Time) -> Self {
         Self {
             seat,
-            next: followers.first().copied().unwrap_or(seat),
             since: now,
             is_settled: false,
-            adopted: None,
-            proposed: Some(Proposal { witnesses, words: BTreeMap::new() }),
+            deed: Deed { version: 0, next, beyond: None, witnesses },
+            proposal: None,
+            wish: None,
             words: BTreeMap::new(),
-            denials: BTreeMap::new(),
             asked: VecDeque::new(),
             number: first_number(seat),
             ask_at: now,
-            followers: Followers::in_order(followers, now),
-            gone: BTreeMap::new(),
-            locks: Vec::new(),
+            asked_all_at: now,
+            last_sure: now,
+            next_since: now,
+            missed: BTreeMap::new(),
+            told: None,
             admission: None,
             exclusion: None,
             release: None,
+            yields_since: None,
+            is_denied: false,
             was_sure: false,
-            is_well: true,
-            stuck_since: None,
         }
     }
-
-    pub(super) fn is_alone(&self) -> bool {
-        self.next == self.seat
-    }
-
-    /// Nobody else is left: nobody has to be asked.
-    pub(super) fn be_alone(&mut self) {
-        let seats = Vec::new();
-        self.adopted = Some(Witnesses { version: self.next_version(), seats });
-        self.next = self.seat;
-        self.proposed = None;
-        self.words.clear();
-        self.denials.clear();
-        self.followers = Followers::default();
-        self.locks.clear();
-    }
-
-    // --- numbers ----------------------------------------------------------------------------------------------
 
     pub(super) fn next_number(&mut self) -> u64 {
         self.number += 1;
         self.number
     }
 
-    fn next_version(&self) -> u32 {
-        let adopted = self.adopted.as_ref().map_or(0, |list| list.version);
-        let proposed = self.proposed.as_ref().map_or(0, |proposal| proposal.witnesses.version);
-        adopted.max(proposed).saturating_add(1)
+    // --- our deed ---------------------------------------------------------------------------------------------
+
+    /// The deed by which we go, or would go.
+    pub(super) fn latest(&self) -> &Deed {
+        self.proposal.as_ref().map_or(&self.deed, |proposal| &proposal.deed)
+    }
+
+    /// Who comes next is about to change.
+    pub(super) fn is_moving(&self) -> bool {
+        self.latest().next != self.deed.next
+    }
+
+    pub(super) fn is_alone(&self) -> bool {
+        self.deed.next == self.seat
+    }
+
+    /// Tickets that are ours to give.
+    pub(super) fn free(&self, config: &Config) -> Ticket {
+        steps(config.tickets, self.seat.ticket, self.deed.next.ticket).saturating_sub(1)
+    }
+
+    /// Whether our deed leaves no room for that seat of somebody else.
+    pub(super) fn covers(&self, other: Seat, config: &Config) -> bool {
+        covers(config.tickets, self.seat, self.deed.next, other)
+    }
+
+    /// Those who should vouch for who comes right after us.
+    pub(super) fn witnesses_after_us(&self, book: &Book, config: &Config) -> Vec<Seat> {
+        let there: Vec<Seat> =
+            self.deed.witnesses.iter().copied().filter(|witness| !book.is_gone(*witness)).collect();
+        list_after(self.seat, &there, self.deed.next, config.witnesses())
+    }
+
+    /// From now on we would go by this deed.
+    pub(super) fn propose(&mut self, change: impl FnOnce(&mut Deed), now: Time) {
+        let mut deed = self.latest().clone();
+        deed.version = deed.version.saturating_add(1);
+        change(&mut deed);
+        self.proposal = Some(Proposal { deed, since: now, noted: BTreeMap::new() });
+    }
+
+    /// Goes by the proposed deed if enough of the witnesses of both know it. Gives the one before.
+    pub(super) fn adopt(&mut self, book: &Book, config: &Config, now: Time) -> Option<Deed> {
+        let proposal = self.proposal.as_ref()?;
+        let is_known = [&self.deed, &proposal.deed]
+            .into_iter()
+            .all(|deed| is_noted(&deed.witnesses, &proposal.noted, book, config));
+        let deed = self.proposal.take_if(|_| is_known)?.deed;
+        if deed.next != self.deed.next {
+            self.next_since = now;
+        }
+        Some(std::mem::replace(&mut self.deed, deed))
+    }
+
+    /// How long until we ask again: sooner while something is new.
+    pub(super) fn pause(&self, config: &Config, now: Time) -> Duration {
+        let since = self.proposal.as_ref().map_or(self.since, |proposal| proposal.since);
+        let is_new = (self.is_moving() || !self.is_settled) && now < since + 2 * config.round;
+        let is_yielding = self.yields_since.is_some_and(|since| now < since + config.round);
+        if is_new || is_yielding { config.round / 4 } else { config.round }
+    }
+
+    /// All that was said in this seat, now that nothing more will be.
+    pub(super) fn last_words(&self) -> Standing {
+        let proposed = self.proposal.as_ref().map(|proposal| proposal.deed.clone());
+        Standing { number: self.number.saturating_add(1), deed: self.deed.clone(), proposed }
     }
 
     // --- our witnesses ----------------------------------------------------------------------------------------
@@ -131,30 +184,40 @@ impl Place {
         if self.asked.len() > ASKED {
             self.asked.pop_front();
         }
+        let proposed = self.proposal.as_ref().map(|proposal| proposal.deed.clone());
         Ask {
             seat: self.seat,
-            number,
-            next: self.next,
+            standing: Standing { number, deed: self.deed.clone(), proposed },
+            unsure_for: now.since(self.last_sure),
             is_settled: self.is_settled,
-            adopted: self.adopted.clone(),
-            proposed: self.proposed.as_ref().map(|proposal| proposal.witnesses.clone()),
             waiters,
         }
     }
 
-    /// Whom we ask: those by whom we go, and those by whom we would.
-    pub(super) fn witnesses(&self) -> Vec<Seat> {
-        let adopted = self.adopted.iter().flat_map(|list| &list.seats);
-        let proposed = self.proposed.iter().flat_map(|proposal| &proposal.witnesses.seats);
-        let mut seats: Vec<Seat> = adopted.chain(proposed).copied().collect();
-        seats.sort_unstable();
-        seats.dedup();
-        seats
+    /// Whom to ask in this question: everybody once a round, and in between those who have not answered since.
+    pub(super) fn asked(&mut self, is_repeated: bool, config: &Config, now: Time) -> Vec<MemberId> {
+        let mut asked = self.witnesses();
+        if is_repeated && now < self.asked_all_at + config.round {
+            asked.retain(|witness| !self.has_answered(*witness, self.asked_all_at, config));
+        } else {
+            self.asked_all_at = now;
+        }
+        asked
     }
 
-    /// Who comes right before us, as far as we know.
-    pub(super) fn predecessor(&self) -> Option<Seat> {
-        self.adopted.as_ref().and_then(|list| list.seats.first()).copied()
+    /// Whether it has answered what we asked since then.
+    fn has_answered(&self, witness: MemberId, since: Time, config: &Config) -> bool {
+        self.words.get(&witness).is_some_and(|word| word.until >= since + config.lease)
+    }
+
+    /// Whom we ask: those by whom we go, and those by whom we would.
+    pub(super) fn witnesses(&self) -> Vec<MemberId> {
+        let proposed = self.proposal.iter().flat_map(|proposal| &proposal.deed.witnesses);
+        let mut members: Vec<MemberId> =
+            self.deed.witnesses.iter().chain(proposed).map(|seat| seat.member).collect();
+        members.sort_unstable();
+        members.dedup();
+        members
     }
 
     /// When we asked this, if the answer still counts.
@@ -162,155 +225,69 @@ impl Place {
         self.asked.iter().find(|(asked, _)| *asked == number).map(|(_, at)| *at)
     }
 
-    /// A member vouches for us until then, as a witness of these lists. True if that makes the proposed list the one we go
-    /// by.
-    pub(super) fn is_vouched_for(
-        &mut self,
-        by: MemberId,
-        (adopted, proposed): (Option<u32>, Option<u32>),
-        until: Time,
-    ) -> bool {
-        if let Some(list) = &self.adopted
-            && adopted == Some(list.version)
-            && let Some(witness) = list.seats.iter().find(|seat| seat.member == by)
+    /// A member vouches for us until then, and has perhaps taken notice of what we propose.
+    pub(super) fn hear_word(&mut self, by: MemberId, since: u64, until: Time, proposed: Option<u32>) {
+        let word = self.words.entry(by).or_insert(Word { since, until });
+        *word = Word { since: since.max(word.since), until: until.max(word.until) };
+        if let Some(proposal) = &mut self.proposal
+            && proposed == Some(proposal.deed.version)
         {
-            let word = self.words.entry(*witness).or_insert(until);
-            *word = until.max(*word);
-            self.denials.remove(witness);
+            proposal.noted.insert(by, since);
         }
-        if let Some(proposal) = &mut self.proposed
-            && proposed == Some(proposal.witnesses.version)
-            && let Some(witness) = proposal.witnesses.seats.iter().find(|seat| seat.member == by)
-        {
-            proposal.words.insert(*witness, until);
-            let is_complete = proposal.words.len() == proposal.witnesses.seats.len();
-            return is_complete && self.adopt();
-        }
-        false
+        let asked: Vec<MemberId> = self.witnesses();
+        self.words.retain(|member, _| asked.contains(member));
     }
 
-    fn adopt(&mut self) -> bool {
-        let Some(proposal) = self.proposed.take() else { return false };
-        self.adopted = Some(proposal.witnesses);
-        self.words = proposal.words;
-        self.denials.clear();
-        true
-    }
-
-    /// Our predecessor thinks that our witnesses should be these. True if that is new.
-    pub(super) fn propose(&mut self, seats: Vec<Seat>) -> bool {
-        if self.adopted.as_ref().is_some_and(|list| list.seats == seats) {
-            self.proposed = None;
-            return false;
-        }
-        if self.proposed.as_ref().is_some_and(|proposal| proposal.witnesses.seats == seats) {
-            return false;
-        }
-        let witnesses = Witnesses { version: self.next_version(), seats };
-        self.proposed = Some(Proposal { witnesses, words: BTreeMap::new() });
-        true
-    }
-
-    /// Until when enough witnesses vouch for us; `None` if they do not.
+    /// Until when enough witnesses vouch for us; `None` if they never did.
     pub(super) fn sure_until(&self, config: &Config) -> Option<Time> {
-        let list = self.adopted.as_ref()?;
-        let Some(place) = needed(list.seats.len(), config).checked_sub(1) else {
+        let list = &self.deed.witnesses;
+        let Some(place) = needed(list.len(), config).checked_sub(1) else {
             return Some(Time::ZERO + Duration::MAX);
         };
-        let mut words: Vec<Time> = self.words.values().copied().collect();
+        let word =
+            |witness: &Seat| self.words.get(&witness.member).filter(|word| word.since <= witness.incarnation);
+        let mut words: Vec<Time> = list.iter().filter_map(word).map(|word| word.until).collect();
         words.sort_unstable_by_key(|until| std::cmp::Reverse(*until));
         words.get(place).copied()
     }
 
-    /// Whether the ticket is ours without doubt at this moment.
+    /// Enough witnesses vouch for us at this moment.
+    pub(super) fn has_words(&self, config: &Config, now: Time) -> bool {
+        self.sure_until(config).is_some_and(|until| now < until)
+    }
+
+    /// Whether the ticket is ours without doubt at this moment. Who gives it back may have lost it already.
     pub(super) fn is_sure(&self, config: &Config, now: Time) -> bool {
-        self.is_settled && self.release.is_none() && self.sure_until(config).is_some_and(|until| now < until)
+        self.is_settled && self.release.is_none() && !self.is_denied && self.has_words(config, now)
     }
 
-    /// So many witnesses say that we have no seat that it cannot be ours any more.
-    pub(super) fn is_denied(&self) -> bool {
-        self.adopted.as_ref().is_some_and(|list| {
-            let others = list.seats.len().saturating_sub(self.denials.len());
-            self.is_settled && others < needed_to_stay(list.seats.len())
-        })
+    /// Whether every witness has answered what we asked since then.
+    pub(super) fn is_answered(&self, since: Time, config: &Config) -> bool {
+        let remembers = |witness: &Seat| {
+            self.words.get(&witness.member).is_some_and(|word| word.since <= witness.incarnation)
+        };
+        let mut witnesses = self.deed.witnesses.iter();
+        witnesses.all(|witness| remembers(witness) && self.has_answered(witness.member, since, config))
     }
 
-    // --- those after us ---------------------------------------------------------------------------------------
-
-    /// Those after us in order, and whether the chain closes at ourselves.
-    pub(super) fn chain(&self, config: &Config) -> (Vec<Seat>, bool) {
-        self.followers.chain(config.tickets, self.seat, self.next)
+    /// Whether our predecessor has vouched for us lately.
+    pub(super) fn is_led(&self, now: Time) -> bool {
+        let first = self.deed.witnesses.first();
+        let word = first.and_then(|first| self.words.get(&first.member).map(|word| (first, word)));
+        word.is_some_and(|(first, word)| word.since <= first.incarnation && now < word.until)
     }
+}
 
-    /// Whether somebody after us names a successor beyond this one, who then has no place.
-    pub(super) fn is_skipped(&self, seat: Seat, config: &Config) -> bool {
-        let (chain, _) = self.chain(config);
-        let nexts = chain.iter().filter_map(|seat| Some((*seat, self.followers.get(*seat)?.next?)));
-        [(self.seat, self.next)]
-            .into_iter()
-            .chain(nexts)
-            .any(|(from, to)| is_between(config.tickets, seat.ticket, from.ticket, to.ticket))
-    }
-
-    pub(super) fn next_follower(&self) -> Option<&Follower> {
-        self.followers.get(self.next)
-    }
-
-    /// Tickets that are ours to give.
-    pub(super) fn free(&self, config: &Config) -> Ticket {
-        steps(config.tickets, self.seat.ticket, self.next.ticket).saturating_sub(1)
-    }
-
-    /// Those who should vouch for who comes right after us.
-    pub(super) fn witnesses_after_us(&self, next: Seat, config: &Config) -> Option<Vec<Seat>> {
-        let before = self.adopted.as_ref()?.seats.iter().copied();
-        let before = before.filter(|seat| *seat != next && !self.gone.contains_key(seat));
-        Some([self.seat].into_iter().chain(before).take(config.witnesses()).collect())
-    }
-
-    /// Nothing changes around us: our witnesses are as they should be, and so are our successor's.
-    pub(super) fn is_at_rest(&self, config: &Config) -> bool {
-        let shown = self.next_follower().and_then(|follower| follower.adopted.as_ref());
-        let due = self.witnesses_after_us(self.next, config);
-        self.proposed.is_none()
-            && (self.is_alone() || shown.zip(due).is_some_and(|(shown, due)| shown.seats == due))
-    }
-
-    /// Those in the ring who have a ticket to give, as far as we know; and whether we know the whole ring at first hand.
-    pub(super) fn givers(&self, config: &Config) -> (Vec<Seat>, bool) {
-        let (chain, is_closed) = self.chain(config);
-        let nexts = chain.iter().filter_map(|seat| Some((*seat, self.followers.get(*seat)?.next?)));
-        let all = [(self.seat, self.next)].into_iter().chain(nexts);
-        let givers = all.filter(|(seat, next)| steps(config.tickets, seat.ticket, next.ticket) > 1);
-        (givers.map(|(seat, _)| seat).collect(), is_closed && chain.len() <= config.witnesses())
-    }
-
-    /// A seat after us is no more.
-    pub(super) fn is_gone(&mut self, seat: Seat, now: Time) {
-        self.followers.remove(seat);
-        self.gone.insert(seat, now);
-    }
-
-    /// A member says which of its seats are no more: that one, and all before it.
-    pub(super) fn are_gone(&mut self, gone: Seat, now: Time) {
-        self.followers.are_gone(gone);
-        for witness in self.witnesses() {
-            if is_meant(gone, witness) {
-                self.gone.insert(witness, now);
-            }
-        }
-    }
-
-    /// Whether we have promised to vouch for nobody with this ticket.
-    pub(super) fn is_locked(&self, ticket: Ticket, config: &Config, now: Time) -> bool {
-        #[cfg(test)]
-        if config.flaw == Some(super::Flaw::NoLock) {
-            return false;
-        }
-        let ours = self.exclusion.as_ref().map(|exclusion| (self.seat, exclusion.to()));
-        let theirs = self.locks.iter().filter(|lock| lock.is_in_force(now)).map(|lock| (lock.from, lock.to));
-        theirs.chain(ours).any(|(from, to)| is_between(config.tickets, ticket, from.ticket, to.ticket))
-    }
+/// Whether enough of a list have taken notice: so many that nobody can exclude us, or read what we said when we are no
+/// more, without hearing of it from one of them. Should some have lost their memory, the others are enough if no exclusion
+/// can be without one of them; nothing can be read then, until the next deed counts.
+fn is_noted(list: &[Seat], noted: &BTreeMap<MemberId, u64>, book: &Book, config: &Config) -> bool {
+    let has_noted = |seat: &&Seat| noted.get(&seat.member).is_some_and(|since| *since <= seat.incarnation);
+    let count = list.iter().filter(has_noted).count();
+    let forgotten = list.iter().filter(|seat| book.is_forgotten(**seat)).count();
+    let is_all = count + forgotten == list.len();
+    count >= needed_to_stay(list.len())
+        || is_all && count + needed_to_exclude(list.len(), usize::from(config.faults)) > list.len()
 }
 
 /// Where the questions of a seat begin to count: anywhere, so that no answer to one of an earlier seat fits them.

@@ -1,168 +1,150 @@
 //! Questions and answers: a seat asks those before it, and they tell it whether it still has its place.
 
-use crate::base::{Ask, MemberId, Seat, TicketMessage, Time, Waiter, Witnesses};
+use crate::base::{Ask, MemberId, Seat, Standing, TicketMessage, Time, Waiter};
 
 use super::machine::{State, Tickets};
-use super::nouns::{Config, Event};
-use super::place::Place;
+use super::nouns::Event;
+use super::ring::{DRAWS, covers};
 
 impl Tickets {
-    /// Asks everybody who is to vouch for us, and tells our successor who is to vouch for it.
+    /// Asks everybody who is to vouch for us, as something is new, or a round has passed.
     pub(super) fn ask_witnesses(&mut self, now: Time) {
+        self.ask(false, now);
+    }
+
+    /// It is time to ask, or to repeat what was not answered. And our successor is told who is to vouch for it.
+    pub(super) fn repeat_question(&mut self, now: Time) {
+        self.ask(true, now);
+    }
+
+    fn ask(&mut self, is_repeated: bool, now: Time) {
         let waiters = self.waiting.told(now);
         let State::In(place) = &mut self.state else { return };
+        let until = place.sure_until(&self.config).unwrap_or(place.last_sure);
+        place.last_sure = place.last_sure.max(until.min(now));
         let ask = place.ask(waiters, now);
-        let pause = if place.is_settled { self.config.round } else { self.config.round / 4 };
-        place.ask_at = now + pause;
-        let witnesses = place.witnesses();
-        for witness in witnesses {
-            self.send(witness.member, TicketMessage::Ask(ask.clone()));
+        place.ask_at = now + place.pause(&self.config, now);
+        for witness in place.asked(is_repeated, &self.config, now) {
+            self.send(witness, TicketMessage::Ask(ask.clone()));
         }
-        self.update_successor();
-        self.knock_at_the_silent(now);
+        self.update_successor(now);
+        self.look_for_missing(now);
+        self.ask_whether_gone(now);
     }
 
-    /// Who is silent may have come back without its seat, and tells if it is spoken to.
-    fn knock_at_the_silent(&mut self, now: Time) {
+    /// Who has not been sure for long may have no seat any more, and nobody left who would say so.
+    fn ask_whether_gone(&mut self, now: Time) {
         let State::In(place) = &self.state else { return };
-        let (chain, _) = place.chain(&self.config);
-        let is_silent =
-            |seat: &Seat| place.followers.get(*seat).is_some_and(|it| it.is_silent(&self.config, now));
-        let silent: Vec<Seat> = chain.into_iter().take_while(is_silent).collect();
-        let Some(witnesses) = place.witnesses_after_us(place.next, &self.config) else { return };
-        for to in silent {
-            self.send(to.member, TicketMessage::Update { to, witnesses: witnesses.clone() });
-        }
-    }
-
-    /// Unless it goes by them already.
-    pub(super) fn update_successor(&mut self) {
-        let State::In(place) = &self.state else { return };
-        let next = place.next;
-        let Some(witnesses) = place.witnesses_after_us(next, &self.config) else { return };
-        let follower = place.next_follower();
-        // Who is gone would say so, and be told again.
-        if place.is_alone() || follower.is_some_and(|follower| follower.is_gone) {
+        let seat = place.seat;
+        if now < place.last_sure + 2 * self.config.lease {
             return;
         }
-        let shown = follower.and_then(|follower| follower.adopted.as_ref());
-        if shown.is_none_or(|shown| shown.seats != witnesses) {
-            self.send(next.member, TicketMessage::Update { to: next, witnesses });
+        match self.rng.below(self.known.len() + 1).checked_sub(1).and_then(|index| self.known.get(index)) {
+            Some(&whom) => self.send(whom, TicketMessage::Knock { seat }),
+            None => self.out.push_back(super::nouns::Output::AskWhom),
         }
     }
 
-    pub(super) fn on_ask(&mut self, from: MemberId, ask: &Ask, now: Time) {
-        if ask.seat.member != from {
+    pub(super) fn on_ask(&mut self, from: MemberId, ask: Ask, now: Time) {
+        let Ask { seat, standing, unsure_for, is_settled, waiters } = ask;
+        if seat.member != from {
             return;
         }
-        let lists = || ask.adopted.iter().chain(&ask.proposed).flat_map(|list| &list.seats);
-        let seat = self.seat();
-        if let Some(old) = lists().find(|witness| witness.member == self.me && Some(**witness) != seat) {
+        #[cfg(test)]
+        if self.config.flaw == Some(super::Flaw::OnlySureVouch) && self.sure_seat(now).is_none() {
+            return;
+        }
+        self.waiting.is_served(from, seat.incarnation, now);
+        if !self.is_witness(from, &standing) {
+            return;
+        }
+        self.asked_at = Some(now);
+        self.waiting.heard(&waiters, now);
+        if self.denies(seat, now) {
+            return;
+        }
+        let known = self.book.open(seat, now);
+        // What was promised about it may be forgotten by now.
+        let is_strange = !known.is_followed && unsure_for > self.config.trust();
+        if is_strange || known.is_gone() || known.number() >= standing.number {
+            return;
+        }
+        known.hear(now);
+        if self.is_bound(seat) {
+            return;
+        }
+        let (tickets, next) = (self.config.tickets, standing.deed.next);
+        self.book.fulfil(seat, |other| covers(tickets, seat, next, other));
+        let (number, proposed) = (standing.number, standing.proposed.as_ref().map(|deed| deed.version));
+        let known = self.book.open(seat, now);
+        known.learn(standing);
+        known.asked_at = Some(now);
+        known.is_followed = true;
+        known.is_settled = is_settled;
+        let (since, waiters) = (self.first, self.waiting.told(now));
+        self.send(from, TicketMessage::Vouch { number, since, proposed, waiters });
+        if matches!(&self.state, State::In(place) if place.deed.next == seat) {
+            self.update_successor(now);
+        }
+    }
+
+    /// Whether one of our seats of this life is among the witnesses. Of an earlier one we have forgotten all.
+    fn is_witness(&mut self, from: MemberId, standing: &Standing) -> bool {
+        let ours: Vec<Seat> =
+            standing.lists().flatten().filter(|seat| seat.member == self.me).copied().collect();
+        if let Some(old) = ours.iter().find(|seat| seat.incarnation < self.first) {
             self.deny_seat(from, *old);
         }
-        self.waiting.is_served(from, ask.seat.incarnation, now);
-        let State::In(place) = &mut self.state else { return };
-        if !lists().any(|witness| *witness == place.seat) {
-            return;
+        ours.iter().any(|seat| seat.incarnation >= self.first)
+    }
+
+    /// Tells a seat for which our deed leaves no room that it is no more.
+    pub(super) fn denies(&mut self, seat: Seat, now: Time) -> bool {
+        let State::In(place) = &self.state else { return false };
+        let is_denied = place.is_sure(&self.config, now) && self.ends(place, seat);
+        if is_denied {
+            self.send(seat.member, TicketMessage::Gone { seat });
         }
-        self.waiting.heard(&ask.waiters, now);
-        let (chain, _) = place.chain(&self.config);
-        let Some(position) = chain.iter().position(|seat| *seat == ask.seat) else {
-            // Who is being admitted may be unknown here for a moment; it takes no notice.
-            if place.is_settled && place.is_skipped(ask.seat, &self.config) {
-                self.send(from, TicketMessage::Gone { number: ask.number });
+        is_denied
+    }
+
+    /// Whether we have promised to vouch for it no more. Then it is told, and may know who comes before it now; and whoever
+    /// asked for the promise is asked whether it still holds.
+    fn is_bound(&mut self, seat: Seat) -> bool {
+        #[cfg(test)]
+        if self.config.flaw == Some(super::Flaw::NoLock) {
+            return false;
+        }
+        let locks = self.book.get(seat).map(|known| known.locks.clone()).unwrap_or_default();
+        let witness = self.me;
+        for (&by, &attempt) in &locks {
+            for whom in [seat.member, by.member] {
+                self.send(whom, TicketMessage::Bound { seat, by, attempt, witness });
             }
-            return;
-        };
-        if !place.followers.asks(self.config.tickets, ask, place.seat, now) {
-            return;
         }
-        if let Some(admission) = &mut place.admission {
-            admission.has_asked |= admission.seat == ask.seat;
-        }
-        let between = chain.get(..position).unwrap_or_default();
-        let waiters = self.waiting.told(now);
-        if let Some(answer) = vouch(place, ask, between, waiters, &self.config, now) {
-            self.send(from, answer);
-        }
-        self.settle(now);
-        self.update_successor();
+        !locks.is_empty()
     }
 
     pub(super) fn on_vouch(
         &mut self,
         from: MemberId,
-        number: u64,
-        lists: (Option<u32>, Option<u32>),
+        (number, since): (u64, u64),
+        proposed: Option<u32>,
         waiters: &[Waiter],
         now: Time,
     ) {
         self.waiting.heard(waiters, now);
         let State::In(place) = &mut self.state else { return };
         let Some(asked_at) = place.asked_at(number) else { return };
-        if place.is_vouched_for(from, lists, asked_at + self.config.lease) {
-            self.settle(now);
-            // They must hear by whom we go, and our successor by whom it should.
-            self.ask_witnesses(now);
-        }
+        place.hear_word(from, since, asked_at + self.config.lease, proposed);
+        self.settle(now);
+        self.adopt(now);
     }
 
-    /// Somebody has a seat where ours was. Who is not settled yet may only not be known there.
-    pub(super) fn on_gone(&mut self, from: MemberId, number: u64, now: Time) {
-        let State::In(place) = &mut self.state else { return };
-        if place.asked_at(number).is_none() {
-            return;
-        }
-        let witness = place.adopted.iter().flat_map(|list| &list.seats).find(|seat| seat.member == from);
-        if let Some(&witness) = witness {
-            place.denials.insert(witness, now);
-        }
-    }
-
-    /// Says of a seat of ours that it is none.
-    pub(super) fn deny_seat(&mut self, to: MemberId, seat: Seat) {
-        // One that is still to come is no business of anybody.
-        if seat.member == self.me && seat.incarnation <= self.incarnation {
-            self.send(to, TicketMessage::NotMe { seat });
-        }
-    }
-
-    pub(super) fn on_not_me(&mut self, from: MemberId, seat: Seat, now: Time) {
-        if seat.member != from {
-            return;
-        }
-        self.waiting.is_served(from, seat.incarnation, now);
-        if let State::In(place) = &mut self.state {
-            place.are_gone(seat, now);
-            // Whoever waits for its successor to know it waits in vain.
-            if !place.is_settled && place.next_follower().is_some_and(|next| next.is_gone) {
-                return self.give_up(now);
-            }
-            self.withdraw_admission_of_the_gone(now);
-            self.update_successor();
-        }
-    }
-
-    pub(super) fn on_update(&mut self, from: MemberId, to: Seat, witnesses: Vec<Seat>, now: Time) {
-        let me = self.me;
-        if self.seat() != Some(to) {
-            return self.deny_seat(from, to);
-        }
-        let State::In(place) = &mut self.state else { return };
-        let is_sound = witnesses.first().is_some_and(|first| first.member == from)
-            && witnesses.len() <= self.config.witnesses()
-            && witnesses.iter().all(|witness| witness.member != me);
-        if is_sound && place.propose(witnesses) {
-            self.ask_witnesses(now);
-        }
-    }
-
-    /// We take part fully as soon as we have our witnesses and our successor goes by us: then we can exclude it if it fails.
+    /// We take part fully as soon as enough have vouched for us.
     fn settle(&mut self, now: Time) {
         let State::In(place) = &mut self.state else { return };
-        let shown = place.next_follower().and_then(|follower| follower.adopted.as_ref());
-        let is_known = shown.is_some_and(|shown| shown.seats.contains(&place.seat));
-        if !place.is_settled && place.adopted.is_some() && is_known {
+        if !place.is_settled && place.has_words(&self.config, now) {
             place.is_settled = true;
             let seat = place.seat;
             // What was over was the turn with another ticket.
@@ -170,66 +152,71 @@ impl Tickets {
             self.tell(Event::Took { seat });
             self.ask_witnesses(now);
         }
-        if let State::In(place) = &mut self.state
-            && let Some(admission) = &place.admission
-            && place.followers.get(admission.seat).is_some_and(|follower| follower.is_settled)
-        {
-            place.admission = None;
+    }
+
+    /// Somebody who must know says that our seat is no more.
+    pub(super) fn on_gone(&mut self, seat: Seat) {
+        if let State::In(place) = &mut self.state {
+            place.is_denied |= place.seat == seat;
         }
     }
-}
 
-/// Our word for a seat that is in the chain, as far as we can give it; `between` are those between us and it.
-fn vouch(
-    place: &mut Place,
-    ask: &Ask,
-    between: &[Seat],
-    waiters: Vec<Waiter>,
-    config: &Config,
-    now: Time,
-) -> Option<TicketMessage> {
-    if place.is_locked(ask.seat.ticket, config, now) {
-        return None;
+    /// Says of a seat of ours that it is none, and never will be.
+    pub(super) fn deny_seat(&mut self, to: MemberId, seat: Seat) {
+        if seat.member != self.me || self.seat() == Some(seat) || seat.incarnation >= self.base + DRAWS {
+            return;
+        }
+        if seat.incarnation >= self.base {
+            self.base += DRAWS;
+        }
+        let is_remembered = seat.incarnation >= self.first
+            && self.taken.front().is_none_or(|oldest| oldest.number < seat.incarnation);
+        let taken = self.taken.iter().find(|taken| taken.number == seat.incarnation);
+        let (is_vacant, standing) =
+            (is_remembered && taken.is_none(), taken.and_then(|taken| taken.standing.clone()));
+        self.send(to, TicketMessage::NotMe { seat, since: self.first, is_vacant, standing });
     }
-    let proposed = ask
-        .proposed
-        .as_ref()
-        .filter(|list| is_right(place, ask.seat, between, list, usize::from(config.faults)));
-    let follower = place.followers.get_mut(ask.seat)?;
-    if let Some(list) = proposed {
-        follower.vouch_for(list);
-    }
-    let adopted = ask.adopted.as_ref().filter(|list| follower.lists.contains(list));
-    if adopted.is_none() && proposed.is_none() {
-        return None;
-    }
-    let version = |list: Option<&Witnesses>| list.map(|list| list.version);
-    Some(TicketMessage::Vouch {
-        number: ask.number,
-        adopted: version(adopted),
-        proposed: version(proposed),
-        waiters,
-    })
-}
 
-/// Whether a list of a seat is right from us on. It must name everybody between us and the seat who may come to exclude
-/// it, and so has to know its lists: of those who are settled, or were in an earlier list, the k+1 nearest. Who is just
-/// being admitted may be in it or not, and nobody else.
-fn is_right(place: &Place, seat: Seat, between: &[Seat], list: &Witnesses, faults: usize) -> bool {
-    let Some(at) = list.seats.iter().position(|witness| *witness == place.seat) else { return false };
-    let mut nearer = list.seats.get(..at).unwrap_or_default();
-    let known = place.followers.get(seat).map_or(&[][..], |follower| &follower.lists);
-    let counts_on_it = |other: &Seat| {
-        let follower = place.followers.get(*other);
-        follower.is_some_and(|follower| follower.is_settled && !follower.is_gone)
-            || known.iter().any(|list| list.seats.contains(other))
-    };
-    for other in between.iter().rev() {
-        match nearer.split_first() {
-            Some((first, rest)) if first == other => nearer = rest,
-            _ if at - nearer.len() <= faults && counts_on_it(other) => return false,
-            _ => {}
+    pub(super) fn on_not_me(
+        &mut self,
+        from: MemberId,
+        seat: Seat,
+        (since, is_vacant): (u64, bool),
+        standing: Option<Standing>,
+        now: Time,
+    ) {
+        if seat.member == from {
+            self.waiting.is_served(from, seat.incarnation, now);
+            self.book.hear_of_end(seat, since, is_vacant, now);
+            self.book.hear_last_words(seat, standing, now);
+            self.adopt(now);
         }
     }
-    nearer.is_empty()
+
+    // --- whether anybody is there -----------------------------------------------------------------------------
+
+    pub(super) fn on_knock(&mut self, from: MemberId, seat: Seat, now: Time) {
+        if self.seat() == Some(seat) {
+            self.send(from, TicketMessage::Here { seat });
+        } else if seat.member == self.me {
+            self.deny_seat(from, seat);
+        } else if seat.member == from && !self.denies(seat, now) && self.is_sure_or_out(now) {
+            let coordinators = self.coordinators();
+            self.send(from, TicketMessage::Wait { coordinators });
+        }
+    }
+
+    /// Who has a seat and is not sure of it knows nothing about others.
+    fn is_sure_or_out(&self, now: Time) -> bool {
+        match &self.state {
+            State::In(place) => place.is_sure(&self.config, now),
+            State::Out(_) => true,
+        }
+    }
+
+    pub(super) fn on_here(&mut self, from: MemberId, seat: Seat, now: Time) {
+        if seat.member == from {
+            self.book.open(seat, now).hear(now);
+        }
+    }
 }

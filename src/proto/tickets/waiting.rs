@@ -113,3 +113,57 @@ impl Waiting {
 fn nanos(span: Duration) -> i64 {
     i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiter(member: u8, waited_s: u64) -> Waiter {
+        let member = MemberId::from_bytes([member; 16]);
+        Waiter { member, incarnation: 5, waited: Duration::from_secs(waited_s) }
+    }
+
+    fn order(waiters: &[Waiter]) -> Vec<u8> {
+        waiters.iter().map(|waiter| waiter.member.as_bytes()[0]).collect()
+    }
+
+    const NOW: Time = Time::from_nanos(1_000_000_000_000);
+
+    #[test]
+    fn whoever_waits_longest_is_first_whoever_told_of_it() {
+        let mut waiting = Waiting::default();
+        waiting.asked(waiter(1, 10), NOW);
+        waiting.heard(&[waiter(2, 30), waiter(3, 20)], NOW);
+        assert_eq!(order(&[waiting.first(NOW).unwrap()]), [2]);
+        waiting.asked(waiter(3, 40), NOW);
+        let later = NOW + Duration::from_secs(1);
+        assert_eq!(waiting.first(later), Some(waiter(3, 41)));
+        assert_eq!(order(&waiting.told(later)), [3, 1], "those who asked, longest first");
+    }
+
+    #[test]
+    fn who_was_served_or_is_silent_waits_no_more() {
+        let mut waiting = Waiting::default();
+        for member in 1..=3 {
+            waiting.asked(waiter(member, 10), NOW);
+        }
+        waiting.is_served(waiter(1, 0).member, 5, NOW);
+        waiting.heard(&[waiter(1, 10)], NOW);
+        assert_eq!(waiting.len(), 2, "whoever tells of it does not know yet");
+        let later = NOW + Duration::from_secs(5);
+        waiting.asked(waiter(2, 15), later);
+        waiting.forget(later);
+        assert_eq!(order(&[waiting.first(later).unwrap()]), [2]);
+        assert_eq!(waiting.len(), 1);
+    }
+
+    #[test]
+    fn of_too_many_those_who_wait_longest_are_kept() {
+        let mut waiting = Waiting::default();
+        for member in 0..=u8::MAX {
+            waiting.asked(waiter(member, u64::from(member)), NOW);
+        }
+        assert_eq!(waiting.len(), LIMIT);
+        assert_eq!(waiting.first(NOW), Some(waiter(u8::MAX, 255)));
+    }
+}

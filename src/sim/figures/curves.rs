@@ -19,7 +19,7 @@ const BARS: usize = 9;
 const MEMBERS: (f64, f64) = (70.0, 120.0);
 
 /// Places in a chart, from left to right.
-pub(super) type Points = Vec<(f64, f64)>;
+pub type Points = Vec<(f64, f64)>;
 
 /// What a figure shows of one rule set.
 #[derive(Debug)]
@@ -34,6 +34,14 @@ pub(super) fn series<T, D>(rules: &[(String, T)], data: impl Fn(&T) -> D) -> Vec
     let looks = looks_of(rules.iter().map(|(name, _)| name.as_str()));
     let both = rules.iter().zip(looks);
     both.map(|((name, given), look)| Series { name: tidy_name(name), look, data: data(given) }).collect()
+}
+
+/// Those that can be drawn, from left to right.
+pub(super) fn drawable(points: &[(f64, f64)]) -> Points {
+    let mut points: Points =
+        points.iter().filter(|point| is_drawable(point.0) && is_drawable(point.1)).copied().collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points
 }
 
 /// Where the series end.

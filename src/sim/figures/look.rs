@@ -51,6 +51,11 @@ const fn look(colour: RGBColor, dash: Option<(i32, i32)>) -> Look {
 }
 
 impl Look {
+    /// For what is not data itself but belongs to it.
+    pub(super) fn thin(self) -> Self {
+        Self { dash: REFERENCE.dash, stroke: REFERENCE.stroke, ..self }
+    }
+
     /// For lines that are as dense as hair.
     pub(super) fn fine(self) -> Self {
         Self { dash: None, stroke: 5, ..self }

@@ -18,7 +18,8 @@ use plotters::drawing::DrawingAreaErrorKind;
 
 use super::measure::Spread;
 use axis::{Axis, LEAST, is_drawable, number};
-use curves::{Points, Series};
+pub use curves::Points;
+use curves::Series;
 use look::{COUNTS, REFERENCE};
 use sheet::{BOTTOM, HEADING, Key, LEFT, MARGIN, Panel, Plot, RIGHT, Sample, Sheet};
 
@@ -161,6 +162,36 @@ pub fn stabilisation(rules: &[(String, &Spread)]) -> Result<String, FigureError>
     panel.y_label = Some("share of losses recovered (%)");
     let keys = keys(&series, Sample::Line);
     draw_alone("Stabilisation after a loss", keys, &panel, |plot| draw_lines(plot, &series))
+}
+
+/// Getting a ticket while holders fail: the share of requests served (percent) by the probability that a holder fails within
+/// the time that it takes to have its ticket back, a line per share of tickets held; a thin one shows up to where success is
+/// predicted.
+pub fn availability(shares: &[(String, Points, f64)]) -> Result<String, FigureError> {
+    let named: Vec<(String, &Points)> =
+        shares.iter().map(|(name, points, _)| (name.clone(), points)).collect();
+    let series = curves::series(&named, |points| curves::drawable(points));
+    let mut keys = keys(&series, Sample::Line);
+    keys.push(Key::new(Sample::Line(REFERENCE), "predicted up to here"));
+    let all = || series.iter().flat_map(|line| &line.data).map(|point| point.0);
+    let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
+    let x = if least < most { Axis::log(least, most) } else { Axis::log(0.001, 1.0) };
+    let mut panel = Panel::new(x, Axis::linear(0.0, 100.0, 5));
+    panel.x_label = Some("probability that a holder fails before the ticket of another that failed is back");
+    panel.y_label = Some("requests served (%)");
+    draw_alone("Getting a ticket while holders fail", keys, &panel, |plot| {
+        for (line, (_, _, until)) in
+            series.iter().zip(shares).filter(|(_, (_, _, until))| is_drawable(*until))
+        {
+            plot.line(&[(*until, 0.0), (*until, 100.0)], &line.look.thin())?;
+        }
+        for line in &series {
+            for point in &line.data {
+                plot.mark(*point, look::Mark::Square, &line.look)?;
+            }
+        }
+        draw_lines(plot, &series)
+    })
 }
 
 /// A figure with one panel.

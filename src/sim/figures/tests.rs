@@ -108,6 +108,18 @@ fn access_intervals_name_axes_rules_and_the_nominal_period() {
 }
 
 #[test]
+fn availability_names_axes_shares_and_the_prediction() {
+    let points = vec![(0.3, 10.0), (0.01, 99.0), (f64::NAN, 1.0)];
+    let svg =
+        availability(&[("half held".to_owned(), points, 0.25), ("none".to_owned(), vec![], 0.5)]).unwrap();
+    assert_says(
+        &svg,
+        &["half held", "none (no data)", "predicted up to here", "requests served (%)", "0.01"],
+    );
+    assert_says(&availability(&[]).unwrap(), &["no data"]);
+}
+
+#[test]
 fn tokens_over_time_name_axes_and_rules() {
     let svg = tokens_over_time(&tokens()).unwrap();
     assert_says(&svg, &NAMES);

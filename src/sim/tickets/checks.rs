@@ -75,7 +75,7 @@ impl Checks {
             self.complain(Violation::TwoCoordinators { at, ticket, first, second: member });
         }
         let Some(claim) = claim else { return };
-        self.debts.paid(|ticket| claim.covers(ticket, self.tickets));
+        self.debts.paid(|ticket| claim.covers(ticket, self.tickets), at);
         let pulled = self.pulls.iter().find(|((ticket, puller), is_frozen)| {
             *puller != member && claim.covers(*ticket, self.tickets) && (!**is_frozen || is_sure(*puller))
         });

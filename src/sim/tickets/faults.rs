@@ -99,6 +99,7 @@ impl Ring {
         place.machine = None;
         place.paused = None;
         place.waits_since = None;
+        place.begins_again = false;
         let (pull, seat) = (place.pull.take(), place.seat);
         if let Some(pull) = pull {
             self.checks.pull_ended(member, pull.ticket);

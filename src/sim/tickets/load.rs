@@ -1,8 +1,9 @@
 //! How much members have to ask and to answer.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::base::Time;
+use crate::base::{Ask, Time};
 
 /// Asks are counted in windows of so many rounds: members do not ask in step.
 pub(super) const WINDOW_ROUNDS: u32 = 10;
@@ -23,7 +24,13 @@ pub(super) struct Load {
     unchanged_since: Time,
     of: Vec<Counts>,
     most_at_rest: u32,
+    /// What each has told each last.
+    told: BTreeMap<(u32, u32), Told>,
+    plain: u64,
 }
+
+/// By which seat, and by which deed it goes and would go.
+type Told = (u64, u32, Option<u32>);
 
 impl Load {
     pub(super) fn new(round: Duration, members: usize) -> Self {
@@ -32,6 +39,8 @@ impl Load {
             unchanged_since: Time::ZERO,
             of: vec![Counts::default(); members],
             most_at_rest: 0,
+            told: BTreeMap::new(),
+            plain: 0,
         }
     }
 
@@ -50,6 +59,18 @@ impl Load {
             counts.asked += 1;
         }
         closed
+    }
+
+    /// What is asked tells something new, or else only that who asks is there.
+    pub(super) fn told(&mut self, from: u32, to: u32, ask: &Ask) {
+        let proposed = ask.standing.proposed.as_ref().map(|deed| deed.version);
+        let told = (ask.seat.incarnation, ask.standing.deed.version, proposed);
+        self.plain += u64::from(self.told.insert((from, to), told) == Some(told));
+    }
+
+    /// Questions that told only that who asked was there.
+    pub(super) fn plain(&self) -> u64 {
+        self.plain
     }
 
     /// The most that a member asked or was asked in a window without changes, per round.

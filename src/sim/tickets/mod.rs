@@ -6,6 +6,8 @@
 //!
 //! The promises are T1 to T7 of the protocol; [`Violation`] has one entry for each.
 
+mod authority;
+mod availability;
 pub(super) mod checks;
 pub(super) mod claims;
 mod debts;
@@ -21,6 +23,7 @@ mod trace;
 mod violation;
 mod world;
 
+pub use availability::Availability;
 pub use network::Faults;
 pub use scenario::{Outcome, Scenario};
 pub use trace::{Moment, Trace};

@@ -134,6 +134,11 @@ impl Network {
         }
     }
 
+    /// Whether it is in two parts.
+    pub(super) fn is_split(&self) -> bool {
+        self.split.is_some()
+    }
+
     /// Whether everybody could reach everybody all the time since then, and nothing got lost.
     pub(super) fn was_whole_since(&self, since: Time) -> bool {
         self.faults.loss == 0.0 && self.split.is_none() && self.split_at.is_none_or(|at| at < since)

@@ -1,6 +1,6 @@
 //! One member of the circle, whether it runs or not.
 
-use crate::base::{Seat, Ticket, TicketMessage, Time, Witnesses};
+use crate::base::{Deed, Seat, Ticket, TicketMessage, Time};
 use crate::proto::tickets::Tickets;
 use crate::sim::clock::Clock;
 
@@ -11,6 +11,7 @@ const SOCKET_BUFFER: usize = 256;
 
 /// One member.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that have nothing to do with each other")]
 pub(super) struct Place {
     pub(super) machine: Option<Tickets>,
     /// How often it was started: what belongs to an earlier life is void.
@@ -20,6 +21,10 @@ pub(super) struct Place {
     pub(super) awake_since: Time,
     pub(super) paused: Option<Pause>,
     pub(super) is_leaving: bool,
+    /// All tickets were its own before what came in last.
+    pub(super) was_alone: bool,
+    /// It left the ring as the last one, and begins it again.
+    pub(super) begins_again: bool,
     pub(super) has_work: bool,
     pub(super) pull: Option<Pull>,
     /// It has work and does not pull, since then.
@@ -27,8 +32,10 @@ pub(super) struct Place {
     pub(super) served_in_peace: bool,
     /// As it was when the member was last looked at.
     pub(super) seat: Option<Seat>,
-    /// The witnesses that it told of last.
-    pub(super) adopted: Option<Witnesses>,
+    /// Since when it has not been sure of its seat.
+    pub(super) unsure_since: Option<Time>,
+    /// By which it said last to go.
+    pub(super) deed: Option<Deed>,
     /// Messages that reached it in this round.
     pub(super) heard: (i64, u32),
 }
@@ -67,12 +74,15 @@ impl Place {
             awake_since: Time::ZERO,
             paused: None,
             is_leaving: false,
+            was_alone: false,
+            begins_again: false,
             has_work: true,
             pull: None,
             waits_since: None,
             served_in_peace: false,
             seat: None,
-            adopted: None,
+            unsure_since: None,
+            deed: None,
             heard: (0, 0),
         }
     }
@@ -85,6 +95,12 @@ impl Place {
     /// The seat by which it may act, by its own clock.
     pub(super) fn sure_seat(&self, now: Time) -> Option<Seat> {
         self.machine.as_ref()?.sure_seat(self.clock.shows(now))
+    }
+
+    /// Whether it is the only one in the ring.
+    pub(super) fn is_alone(&self, now: Time) -> bool {
+        let seat = self.sure_seat(now);
+        seat.is_some() && self.machine.as_ref().and_then(Tickets::next) == seat
     }
 
     /// What it may use and give.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::proto::tickets::Config;
+use crate::sim::Spread;
 
 use super::network::Faults;
 use super::violation::Violation;
@@ -61,10 +62,14 @@ pub struct Outcome {
     pub messages: u64,
     /// The most messages that reached one member in one round.
     pub busiest: u32,
+    /// Asks that told nothing new, only that who asked was there: the paper's ALIVE. The others are its UPDATE as well.
+    pub plain_asks: u64,
     /// The most asks per round that one member sent or got, while the ring was at rest.
     pub asks_at_rest: f64,
     /// The longest that a member with work waited for a slot after the faults were over.
     pub longest_wait: Duration,
+    /// After how long somebody had the ticket of a crashed member, in a ring of more than 2k+1.
+    pub back_after: Spread,
     /// Every broken promise.
     pub violations: Vec<Violation>,
 }
@@ -84,8 +89,10 @@ impl Outcome {
         self.refounded += other.refounded;
         self.messages += other.messages;
         self.busiest = self.busiest.max(other.busiest);
+        self.plain_asks += other.plain_asks;
         self.asks_at_rest = self.asks_at_rest.max(other.asks_at_rest);
         self.longest_wait = self.longest_wait.max(other.longest_wait);
+        self.back_after.add(&other.back_after);
         self.violations.extend(other.violations);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use crate::base::{Seat, TicketMessage, Time, Witnesses};
+use crate::base::{Deed, Seat, Standing, TicketMessage, Time};
 use crate::proto::tickets::Event;
 use crate::sim::numbers::member_number;
 
@@ -107,43 +107,59 @@ fn places(seats: &[Seat]) -> String {
     format!("[{}]", seats.iter().map(place).collect::<Vec<_>>().join(" "))
 }
 
-fn list(witnesses: Option<&Witnesses>) -> String {
-    witnesses.map_or("-".to_owned(), |list| format!("v{}{}", list.version, places(&list.seats)))
+fn text(deed: &Deed) -> String {
+    let beyond = deed.beyond.as_ref().map_or(String::new(), |beyond| format!(" beyond {}", place(beyond)));
+    format!("v{} next {}{beyond} {}", deed.version, place(&deed.next), places(&deed.witnesses))
+}
+
+fn stands(standing: &Standing) -> String {
+    let proposed =
+        standing.proposed.as_ref().map_or(String::new(), |deed| format!(", would by {}", text(deed)));
+    format!("#{} goes by {}{proposed}", standing.number, text(&standing.deed))
 }
 
 fn told(message: &TicketMessage) -> String {
     match message {
-        TicketMessage::Ask(ask) => format!(
-            "Ask {} #{} next {} {} goes by {} would by {}",
-            place(&ask.seat),
-            ask.number,
-            place(&ask.next),
-            if ask.is_settled { "settled" } else { "unsettled" },
-            list(ask.adopted.as_ref()),
-            list(ask.proposed.as_ref()),
-        ),
-        TicketMessage::Vouch { number, adopted, proposed, .. } => {
-            format!("Vouch #{number} {adopted:?} {proposed:?}")
+        TicketMessage::Ask(ask) => {
+            let settled = if ask.is_settled { "settled" } else { "unsettled" };
+            format!("Ask {} {settled} {}", place(&ask.seat), stands(&ask.standing))
         }
-        TicketMessage::NotMe { seat } => format!("NotMe {}", place(seat)),
+        TicketMessage::Vouch { number, proposed, .. } => format!("Vouch #{number} {proposed:?}"),
+        TicketMessage::Gone { seat } => format!("Gone {}", place(seat)),
+        TicketMessage::NotMe { seat, .. } => format!("NotMe {}", place(seat)),
         TicketMessage::Wait { coordinators } => {
             format!("Wait {:?}", coordinators.iter().map(|member| member_number(*member)).collect::<Vec<_>>())
         }
-        TicketMessage::Grant { by, seat, followers, witnesses } => format!(
+        TicketMessage::Grant { by, seat, next, witnesses, .. } => format!(
             "Grant {} by {} before {} witnesses {}",
             place(seat),
             place(by),
-            places(followers),
+            place(next),
             places(witnesses),
         ),
-        TicketMessage::Update { witnesses, .. } => format!("Update {}", places(witnesses)),
-        TicketMessage::Lock { seat, attempt, to } => {
-            format!("Lock #{attempt} from {} to {}", place(seat), place(to))
+        TicketMessage::Update { to, witnesses } => format!("Update {} {}", place(to), places(witnesses)),
+        TicketMessage::Knock { seat } => format!("Knock {}", place(seat)),
+        TicketMessage::Here { seat } => format!("Here {}", place(seat)),
+        TicketMessage::Lock { by, attempt, seat } => {
+            format!("Lock #{attempt} by {} of {}", place(by), place(seat))
         }
-        TicketMessage::Release { seat, next, number } => {
-            format!("Release #{number} {} next {}", place(seat), place(next))
+        TicketMessage::Locked { attempt, seat, standing, .. } => {
+            let said = standing.as_ref().map_or("nothing".to_owned(), stands);
+            format!("Locked #{attempt} {} which said {said}", place(seat))
         }
-        other => format!("{other:?}"),
+        TicketMessage::Bound { seat, by, attempt, witness } => {
+            format!("Bound #{attempt} by {} of {} is {}", place(by), place(seat), member_number(*witness))
+        }
+        TicketMessage::Unlock { seat, by, attempt } => {
+            format!("Unlock #{attempt} by {} of {}", place(by), place(seat))
+        }
+        TicketMessage::Release { seat, next, .. } => {
+            format!("Release {} next {}", place(seat), place(next))
+        }
+        TicketMessage::Released { seat } => format!("Released {}", place(seat)),
+        TicketMessage::Join { incarnation, waited } => {
+            format!("Join {} after {:.1}", incarnation & 0xffff_ffff, waited.as_secs_f64())
+        }
     }
 }
 

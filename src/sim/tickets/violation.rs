@@ -55,6 +55,14 @@ pub enum Violation {
         /// How many.
         live: usize,
     },
+    /// T7.
+    #[error(
+        "{at}: members wait, and nobody has got a seat for long, although no more were silent at once than the ring bears"
+    )]
+    StoodStill {
+        /// When.
+        at: Time,
+    },
     /// T4.
     #[error("{at}: ticket {ticket}, whose owner crashed {}.{:03} s ago, is still nobody's", .since.as_secs(), .since.subsec_millis())]
     NotFreed {

@@ -18,10 +18,7 @@ use super::trace::{Moment, Recent, Trace};
 use super::violation::Violation;
 
 /// How many members are told to whom knows nobody, besides the first one.
-const INTRODUCED: usize = 3;
-
-/// The authority founds another ring when nobody has had a seat for so long.
-const REFOUNDED_AFTER: Duration = Duration::from_secs(30);
+const INTRODUCED: usize = 8;
 
 /// What is under way.
 #[derive(Debug)]
@@ -36,7 +33,8 @@ pub(super) enum Parcel {
     Join,
     Heal,
     Due { ticket: Ticket, since: Time },
-    Refound { seen: u64 },
+    Look,
+    Found,
 }
 
 /// One run.
@@ -54,10 +52,14 @@ pub struct Ring {
     pub(super) now: Time,
     pub(super) peace_at: Time,
     pub(super) end: Time,
+    /// Whoever starts has nothing to pull.
+    pub(super) starts_idle: bool,
     /// The charter's first coordinator.
-    first: u32,
-    /// How many have a seat, since when, and how often that has changed.
-    seats: (usize, Time, u64),
+    pub(super) first: u32,
+    /// How many have a seat, and since when.
+    seats: (usize, Time),
+    /// When somebody got one.
+    pub(super) took_at: Time,
     trace: Recent,
     outputs: Vec<Output>,
 }
@@ -81,8 +83,10 @@ impl Ring {
             now: Time::ZERO,
             peace_at,
             end: peace_at + scenario.settle,
+            starts_idle: false,
             first: 0,
-            seats: (0, Time::ZERO, 0),
+            seats: (0, Time::ZERO),
+            took_at: Time::ZERO,
             trace: Recent::new(0),
             outputs: Vec::new(),
             scenario: scenario.clone(),
@@ -98,6 +102,7 @@ impl Ring {
             world.schedule(fault);
         }
         world.mail.post(Parcel::Heal, peace_at, Time::ZERO);
+        world.mail.post(Parcel::Look, Time::ZERO, Time::ZERO);
         world
     }
 
@@ -152,6 +157,8 @@ impl Ring {
         }
         self.count_rounds();
         self.outcome.asks_at_rest = self.load.most_at_rest();
+        self.outcome.plain_asks = self.load.plain();
+        self.outcome.back_after = self.checks.debts.back_after().clone();
         self.outcome.violations = self.checks.violations().to_vec();
         self.outcome
     }
@@ -183,7 +190,8 @@ impl Ring {
             }
             Parcel::Heal => self.network.heal(self.now),
             Parcel::Due { ticket, since } => self.check_debt(ticket, since),
-            Parcel::Refound { seen } => self.refound(seen),
+            Parcel::Look => self.look_after(),
+            Parcel::Found => self.found(),
         }
     }
 
@@ -228,7 +236,10 @@ impl Ring {
         place.machine =
             Some(Tickets::new(member_id(member), config, place.life << 32, rng, clock.shows(now)));
         self.note(member, || Trace::Started);
-        self.work(member, true);
+        if before.begins_again {
+            self.feed(member, Input::Found);
+        }
+        self.work(member, !self.starts_idle);
     }
 
     /// Half of the clocks are as wrong as they can be.
@@ -260,6 +271,7 @@ impl Ring {
         let Some(place) = self.places.get_mut(member as usize).filter(|place| place.paused.is_none()) else {
             return;
         };
+        place.was_alone = place.is_alone(now);
         let Some(machine) = &mut place.machine else { return };
         let mut outputs = std::mem::take(&mut self.outputs);
         machine.handle(input, place.clock.shows(now));
@@ -293,14 +305,19 @@ impl Ring {
         self.outcome.messages += 1;
         self.note(from, || Trace::Sent { to, message: message.clone() });
         if let TicketMessage::Ask(ask) = &message {
+            self.load.told(from, to, ask);
             for (member, asks) in self.load.asked(from, to, self.now).into_iter().flatten() {
                 self.check_asks(member, asks);
             }
+            // While somebody waits, turns change.
+            if ask.standing.proposed.is_some() || !ask.waiters.is_empty() {
+                self.load.changed(self.now);
+            }
+            let deed = &ask.standing.deed;
             if let Some(place) = self.place_mut(from)
-                && place.adopted.as_ref().map(|list| list.version)
-                    != ask.adopted.as_ref().map(|list| list.version)
+                && place.deed.as_ref().map(|known| known.version) != Some(deed.version)
             {
-                place.adopted.clone_from(&ask.adopted);
+                place.deed = Some(deed.clone());
             }
         }
         let now = self.now;
@@ -314,9 +331,10 @@ impl Ring {
     }
 
     /// A member asks so many times per round, and is asked so, when nothing changes: at most once by each of 2k+1.
-    fn check_asks(&mut self, member: u32, asks: u32) {
+    pub(super) fn check_asks(&mut self, member: u32, asks: u32) {
         let witnesses = 2 * u32::from(self.scenario.config.faults) + 1;
-        if asks > witnesses * (WINDOW_ROUNDS + 1) {
+        // Who is cut off asks those by whom it went, though the others have gone on without it.
+        if asks > witnesses * (WINDOW_ROUNDS + 1) && !self.network.is_split() {
             let at = self.now;
             self.checks.complain(Violation::TooManyAsks { at, member, asks, rounds: WINDOW_ROUNDS });
         }
@@ -325,22 +343,46 @@ impl Ring {
     fn on_event(&mut self, member: u32, event: Event) {
         let now = self.now;
         match &event {
-            Event::Took { .. } => self.outcome.joins += 1,
+            Event::Took { .. } => {
+                self.outcome.joins += 1;
+                self.took_at = now;
+                if let Some(place) = self.place_mut(member) {
+                    place.begins_again = false;
+                }
+            }
             Event::SlotBegan { seat, number, .. } => self.begin_pull(member, *seat, *number),
             Event::StopSlot => self.stop_pull(member),
-            Event::Unsure => self.outcome.unsure += 1,
-            Event::Sure => {}
+            Event::Unsure | Event::Sure => {
+                let is_sure = event == Event::Sure;
+                self.outcome.unsure += u64::from(!is_sure);
+                if let Some(place) = self.place_mut(member) {
+                    place.unsure_since = (!is_sure).then_some(now);
+                }
+            }
             Event::Lost { seat, is_given_back } => {
                 self.outcome.given_back += u64::from(*is_given_back);
                 self.outcome.lost += u64::from(!*is_given_back);
-                if !is_given_back {
+                if let Some(place) = self.place_mut(member) {
+                    place.begins_again = *is_given_back && place.was_alone;
+                }
+                // With another ring everybody loses its seat.
+                if !is_given_back && self.took_at < now {
                     self.check_loss(member, *seat);
                 }
             }
             Event::Excluded { seats } => self.outcome.excluded += seats.len() as u64,
             Event::Left => self.left(member),
+            Event::Leased { .. } => {}
         }
-        if !matches!(event, Event::SlotBegan { .. } | Event::StopSlot) {
+        // Whoever has pulled for a turn looks whether it can make room, if somebody waits for that.
+        let somebody_waits =
+            || self.places.iter().any(|place| place.waits_since.is_some() && place.seat.is_none());
+        let is_calm = match event {
+            Event::SlotBegan { .. } | Event::Leased { .. } => true,
+            Event::StopSlot => !somebody_waits(),
+            _ => false,
+        };
+        if !is_calm {
             self.load.changed(now);
         }
         self.note(member, || Trace::Event(event));
@@ -348,7 +390,7 @@ impl Ring {
 
     // --- pulls ------------------------------------------------------------------------------------------------
 
-    fn begin_pull(&mut self, member: u32, seat: Seat, number: u64) {
+    pub(super) fn begin_pull(&mut self, member: u32, seat: Seat, number: u64) {
         let (now, peace_at) = (self.now, self.peace_at);
         self.outcome.slots += 1;
         let Some(place) = self.places.get_mut(member as usize) else { return };
@@ -425,44 +467,18 @@ impl Ring {
             return;
         }
         self.count_rounds();
-        let (count, _, changes) = &mut self.seats;
-        *changes += 1;
+        let (count, _) = &mut self.seats;
         if seat.is_some() {
             *count += 1;
         } else {
             *count -= 1;
         }
-        if *count == 0 {
-            let seen = *changes;
-            self.mail.post(Parcel::Refound { seen }, self.now + REFOUNDED_AFTER, self.now);
-        }
     }
 
     fn count_rounds(&mut self) {
-        let (count, since, _) = &mut self.seats;
+        let (count, since) = &mut self.seats;
         let span = self.now.since(std::mem::replace(since, self.now));
         self.outcome.rounds += *count as f64 * span.as_secs_f64() / self.scenario.config.round.as_secs_f64();
-    }
-
-    /// Nobody has had a seat for a while: only the authority can help.
-    fn refound(&mut self, seen: u64) {
-        if self.seats.2 != seen {
-            return;
-        }
-        let awake = (0..self.places.len()).filter_map(|member| u32::try_from(member).ok());
-        let awake: Vec<u32> =
-            awake.filter(|member| self.place(*member).is_some_and(Place::is_awake)).collect();
-        if awake.is_empty() {
-            self.mail.post(Parcel::Refound { seen }, self.now + REFOUNDED_AFTER, self.now);
-            return;
-        }
-        self.outcome.refounded += 1;
-        for &member in &awake {
-            self.feed(member, Input::Reset);
-        }
-        let index = self.rng.below(awake.len());
-        self.first = awake.get(index).copied().unwrap_or(0);
-        self.feed(self.first, Input::Found);
     }
 
     pub(super) fn note(&mut self, member: u32, what: impl FnOnce() -> Trace) {

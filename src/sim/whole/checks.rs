@@ -145,6 +145,13 @@ impl Checks {
         self.holders.values().filter(|holder| !self.standing.goes(**holder)).count()
     }
 
+    /// Tokens that one of those who stay has let go of, and another is about to have.
+    pub(super) fn tokens_under_way(&self) -> usize {
+        let is_among_members =
+            |(giver, taker): &(usize, usize)| !self.standing.goes(*giver) && !self.standing.goes(*taker);
+        self.passings.undisturbed().filter(is_among_members).count()
+    }
+
     pub(super) fn losses(&self) -> Losses {
         self.passings.losses()
     }

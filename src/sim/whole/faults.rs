@@ -6,6 +6,7 @@ use crate::base::Time;
 use crate::node::{Command, Input};
 
 use super::place::{Pause, Place, address, bytes32};
+use super::rows::Row;
 use super::world::{Parcel, Whole};
 
 /// Something that happens now and then.
@@ -69,7 +70,43 @@ impl Whole {
         let wait = if self.rng.below(4) == 0 { Duration::from_millis(1) } else { restart_after };
         // In any case before the peace, so that everybody is there to be served.
         let back = (self.now + wait).min(self.peace_at);
-        self.mail.post(Parcel::Restart(member), back, self.now);
+        let has_files = self.rng.fraction() >= self.network.faults().forgetting;
+        self.mail.post(Parcel::Restart { member, has_files }, back, self.now);
+    }
+
+    /// A member is back, with what its files say or with nothing but its papers.
+    pub(super) fn restart(&mut self, member: usize, has_files: bool) {
+        if self.places.get(member).is_none_or(|place| place.node.is_some()) {
+            return;
+        }
+        self.memory.started(member);
+        self.outcome.rows.reached(Row::Started);
+        if has_files {
+            self.start(member);
+            self.introduce_one(member);
+        } else {
+            self.lose_files(member);
+            self.start(member);
+            self.bootstrap(member);
+        }
+    }
+
+    /// Its key and its certificate are still there, and the charter that came with them.
+    fn lose_files(&mut self, member: usize) {
+        let Some(place) = self.places.get_mut(member) else { return };
+        place.charter = None;
+        place.bans = None;
+        self.checks.standing_mut().forgot(member);
+        self.outcome.forgotten += 1;
+    }
+
+    /// All that an invitation tells of others is where one of them was.
+    fn bootstrap(&mut self, member: usize) {
+        let (members, others) = (self.places.len(), self.places.len().saturating_sub(1));
+        if others > 0 {
+            let other = (member + 1 + self.rng.below(others)) % members;
+            self.command(member, Command::Greet { address: address(other) });
+        }
     }
 
     fn pause(&mut self, member: usize, until: Time) {

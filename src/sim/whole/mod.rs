@@ -15,6 +15,7 @@ mod rest;
 mod ring;
 #[cfg(test)]
 mod ring_tests;
+mod rows;
 #[cfg(test)]
 mod sabotage;
 mod scenario;
@@ -26,6 +27,7 @@ mod world;
 
 pub use heal::Healing;
 pub use network::Faults;
+pub use rows::{Row, Rows};
 pub use scenario::{Outcome, RingCounts, RingSize, Scenario};
 pub use violation::Violation;
 pub use world::Whole;

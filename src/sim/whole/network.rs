@@ -28,6 +28,8 @@ pub struct Faults {
     pub crash_every: Option<Duration>,
     /// How long a crashed member stays away; some are back at once.
     pub restart_after: Duration,
+    /// The share of crashed members that come back without their files: all that is left are the papers of the enrolment.
+    pub forgetting: f64,
     /// Time between two pauses of a random member (a suspended computer).
     pub pause_every: Option<Duration>,
     /// How long a pause lasts.
@@ -56,6 +58,7 @@ impl Default for Faults {
             split_for: Duration::from_secs(30),
             crash_every: None,
             restart_after: Duration::from_secs(20),
+            forgetting: 0.0,
             pause_every: None,
             pause_for: Duration::from_secs(10),
             clock_skew: Duration::ZERO,
@@ -96,6 +99,7 @@ impl Faults {
             ban_every: (rng.below(2) == 0).then(|| span(rng, 30_000, 300_000)),
             expiring: if rng.below(2) == 0 { 0.0 } else { rng.fraction() * 0.3 },
             drift_ppm: stated_drift_ppm,
+            forgetting: if rng.below(2) == 0 { 0.0 } else { rng.fraction() },
         }
     }
 }

@@ -106,6 +106,14 @@ impl Passings {
         self.0.iter().filter(|(_, passing)| passing.is_released()).map(|((token, _), _)| *token)
     }
 
+    /// Giver and taker of each token that is on its way, is still repeated, and has no reason to get lost.
+    pub(super) fn undisturbed(&self) -> impl Iterator<Item = (usize, usize)> {
+        let is_undisturbed = |passing: &&Passing| {
+            passing.stage == Stage::Released && !passing.saw_crash && !passing.saw_expulsion
+        };
+        self.0.values().filter(is_undisturbed).map(|passing| (passing.giver, passing.taker))
+    }
+
     /// What never arrived, and why; asked at the end. What is neither abandoned nor disturbed may still arrive.
     pub(super) fn losses(&self) -> Losses {
         let mut losses = Losses::default();

@@ -25,7 +25,7 @@ pub(super) struct Place {
     pub(super) certificate: Certificate,
     /// The newest bans that it has heard of, as in its files.
     pub(super) bans: Option<Bans>,
-    /// The same for the charter; none before its first start.
+    /// The same for the charter; none if it has only that of its enrolment.
     pub(super) charter: Option<Charter>,
     pub(super) clock: Clock,
     pub(super) node: Option<Node>,

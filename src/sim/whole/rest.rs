@@ -9,9 +9,9 @@ impl Whole {
     /// Outsiders do not count: neither their tokens nor whether they are served.
     pub(super) fn check_rest(&mut self) {
         let at = self.now;
-        let tokens = self.checks.tokens_alive();
         // On its way at this very moment is alive as well.
-        if tokens > 1 {
+        let tokens = self.checks.tokens_alive() + self.checks.tokens_under_way();
+        if self.ring.is_none() && tokens != 1 {
             self.checks.complain(Violation::NotOneToken { at, tokens });
         }
         self.check_ring();

@@ -123,7 +123,7 @@ impl Whole {
             Event::Lost { is_given_back: false, .. } => counts.lost += 1,
             Event::Excluded { seats } => counts.excluded += seats.len() as u64,
             Event::Unsure => counts.unsure += 1,
-            Event::Sure | Event::SlotBegan { .. } | Event::StopSlot | Event::Left => {}
+            Event::Sure | Event::SlotBegan { .. } | Event::Leased { .. } | Event::StopSlot | Event::Left => {}
         }
     }
 

@@ -7,6 +7,7 @@ use crate::trust::Suite;
 use crate::wire::records::RuleSet;
 
 use super::network::Faults;
+use super::rows::Rows;
 use super::violation::Violation;
 
 /// A circle of whole nodes to simulate.
@@ -110,6 +111,8 @@ pub struct Outcome {
     pub lost_by_ban: u64,
     /// Tokens that ended in a handoff between two members of which neither crashed since the Move.
     pub lost: u64,
+    /// Members that came back from a crash without their files.
+    pub forgotten: u64,
     /// Members that were banned.
     pub banned: u64,
     /// Members that stopped by themselves when they learnt that they were banned or had expired.
@@ -126,6 +129,8 @@ pub struct Outcome {
     pub slots: u64,
     /// What became of tickets.
     pub ring: RingCounts,
+    /// Which rows of the handoff's tables were reached.
+    pub rows: Rows,
     /// Every broken promise.
     pub violations: Vec<Violation>,
 }
@@ -139,6 +144,7 @@ impl Outcome {
         self.lost_by_crash += other.lost_by_crash;
         self.lost_by_ban += other.lost_by_ban;
         self.lost += other.lost;
+        self.forgotten += other.forgotten;
         self.banned += other.banned;
         self.expelled += other.expelled;
         self.regenerated += other.regenerated;
@@ -147,6 +153,7 @@ impl Outcome {
         self.rejected += other.rejected;
         self.slots += other.slots;
         self.ring.add(other.ring);
+        self.rows.add(other.rows);
         self.violations.extend(other.violations);
     }
 }

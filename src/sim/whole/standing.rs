@@ -14,7 +14,7 @@ const OWN_EXPIRY_UNSEEN: Duration = Duration::from_secs(31);
 pub(super) struct Standing {
     /// The version of the bans that named the member first.
     banned: BTreeMap<usize, u32>,
-    /// The version of the bans that the member has heard of. It is in its files, so a crash does not change it.
+    /// The version of the bans that the member has heard of. It is in its files, so a crash alone does not change it.
     heard: BTreeMap<usize, u32>,
     /// Certificates that end during the run: until when they count, in seconds since 1970.
     ends_s: BTreeMap<usize, u64>,
@@ -31,6 +31,11 @@ impl Standing {
     pub(super) fn heard(&mut self, member: usize, version: u32) {
         let known = self.heard.entry(member).or_default();
         *known = version.max(*known);
+    }
+
+    /// The member has lost its files: until it hears of the bans again it cannot know whom they name, be it itself.
+    pub(super) fn forgot(&mut self, member: usize) {
+        self.heard.remove(&member);
     }
 
     /// The member's certificate ends during the run.

@@ -8,7 +8,7 @@ use crate::trust::Suite;
 
 use super::checks::Checks;
 use super::passings::Losses;
-use super::place::WALL_START_S;
+use super::place::{Place, WALL_START_S};
 use super::{Faults, Outcome, Scenario, Violation, Whole};
 
 /// So many seeds are tried until a broken rule must have shown.
@@ -152,6 +152,61 @@ fn a_split_that_never_ends_is_no_rest() {
     assert!(complaints.iter().any(|found| matches!(found, Violation::Disconnected { .. })), "{complaints:?}");
 }
 
+/// Some time after the faults, with a token in somebody's hands.
+fn in_peace() -> Whole {
+    let mut whole = Whole::new(&scenario(Faults::default()), 1);
+    while whole.now < whole.peace_at + Duration::from_secs(60) || whole.checks.tokens_alive() == 0 {
+        assert!(whole.step());
+    }
+    whole
+}
+
+fn is_not_one(violation: &Violation) -> bool {
+    matches!(violation, Violation::NotOneToken { .. })
+}
+
+#[test]
+fn no_token_at_all_is_no_rest() {
+    let mut whole = in_peace();
+    let holds = |place: &Place| place.node.as_ref().is_some_and(|node| node.token().is_some());
+    let holder = whole.places.iter().position(holds).unwrap();
+    whole.crash(holder, Duration::ZERO);
+    // So soon nobody can have made another one.
+    whole.end = whole.now + Duration::from_millis(100);
+    while whole.step() {}
+    let at = whole.end;
+    assert_eq!(whole.finish().violations, [Violation::NotOneToken { at, tokens: 0 }]);
+}
+
+#[test]
+fn a_token_on_its_way_is_one() {
+    let mut whole = in_peace();
+    while whole.checks.tokens_alive() > 0 {
+        assert!(whole.step());
+    }
+    assert_eq!(whole.checks.tokens_under_way(), 1);
+    whole.end = whole.now;
+    let complaints = whole.finish().violations;
+    assert!(!complaints.iter().any(is_not_one), "{complaints:?}");
+}
+
+#[test]
+fn a_token_that_got_lost_is_not_on_its_way() {
+    let under_way = |between: fn(&mut Checks)| {
+        let mut checks = Checks::default();
+        checks.offered(0, 1, token(), Session(1), Time::ZERO);
+        checks.released(0, 1, token(), Session(1), Time::ZERO);
+        between(&mut checks);
+        checks.tokens_under_way()
+    };
+    assert_eq!(under_way(|_| {}), 1);
+    assert_eq!(under_way(|checks| assert_eq!(checks.crashed(1), 0)), 0, "its taker is not there any more");
+    assert_eq!(under_way(|checks| checks.banned(1, 1)), 0);
+    assert_eq!(under_way(|checks| checks.standing_mut().certified_until(0, 1)), 0);
+    assert_eq!(under_way(|checks| checks.abandoned(token(), Session(1))), 0);
+    assert_eq!(under_way(|checks| checks.arrived(1, 0, token(), Session(1), Time::ZERO)), 0, "it is there");
+}
+
 #[test]
 fn who_is_not_served_or_has_not_heard_is_missed() {
     let complaints = all_complaints(Faults::default(), |whole| {
@@ -185,6 +240,39 @@ fn bans_spread_and_are_kept() {
     let outcome = run(&faults, 0..10);
     assert!(outcome.banned >= 20, "{outcome:?}");
     assert!(outcome.expelled >= outcome.banned / 4, "most hear it themselves: {outcome:?}");
+}
+
+/// Crashes and bans, and nobody has any files left when it comes back.
+fn forgetful() -> Faults {
+    Faults { ban_every: Some(Duration::from_secs(20)), forgetting: 1.0, ..rough() }
+}
+
+#[test]
+fn members_that_come_back_with_nothing_but_their_papers_break_no_promise() {
+    let outcome = run(&forgetful(), 0..20);
+    assert!(outcome.forgotten > 100 && outcome.banned >= 40, "{outcome:?}");
+}
+
+#[test]
+fn bans_that_were_in_the_files_and_are_not_heeded_are_seen() {
+    // The checkers believe that files are kept. What a member does who has lost its bans is then a broken promise, so they
+    // have to be told of losses: that is what `forgetting` is for.
+    let ignores = |violation: &Violation| {
+        matches!(
+            violation,
+            Violation::TakenFromOutsider { .. }
+                | Violation::GivenToOutsider { .. }
+                | Violation::HeldByOutsider { .. }
+        )
+    };
+    let shows = (0..SEEDS).any(|seed| {
+        let mut whole = Whole::new(&scenario(Faults { forgetting: 0.0, ..forgetful() }), seed);
+        while whole.step() {
+            whole.places.iter_mut().for_each(|place| place.bans = None);
+        }
+        whole.finish().violations.iter().any(ignores)
+    });
+    assert!(shows);
 }
 
 #[test]

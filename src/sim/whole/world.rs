@@ -8,20 +8,21 @@ use crate::proto::{agent, directory, handoff};
 use crate::sim::queue::{Mail, Timers};
 use crate::trust::{Authority, GateKey, PrivateKey, Roll};
 use crate::wire::records::{Bans, Charter};
-use crate::wire::{ANYONE, Envelope, Kind};
+use crate::wire::{ANYONE, Kind};
 
 use super::checks::Checks;
 use super::faults::Fault;
 use super::network::{Faults, Network};
 use super::place::{Place, WALL_START_S, address, bytes32, charter, number};
 use super::ring::Books;
+use super::rows::{Memory, Row};
 #[cfg(test)]
 use super::sabotage::Sabotage;
 use super::scenario::{Outcome, Scenario};
 use super::violation::Violation;
 
 /// The gate key of every simulated circle.
-const GATE: [u8; 32] = [7; 32];
+pub(super) const GATE: [u8; 32] = [7; 32];
 
 /// How wrong members take their clocks to be at most, in parts of a million.
 const STATED_DRIFT_PPM: u32 = 1000;
@@ -35,7 +36,7 @@ pub(super) enum Parcel {
     Datagram { from: usize, to: usize, bytes: Vec<u8> },
     SlotStopped { member: usize, life: u32 },
     Fault(Fault),
-    Restart(usize),
+    Restart { member: usize, has_files: bool },
     Resume(usize),
     Join,
     Heal,
@@ -48,6 +49,8 @@ pub(super) enum Parcel {
 #[derive(Debug)]
 pub struct Whole {
     scenario: Scenario,
+    /// What everybody got when it enrolled.
+    enrolment: Charter,
     /// The newest that the authority has signed, and the newest bans.
     pub(super) charter: Charter,
     pub(super) authority: Authority,
@@ -60,6 +63,7 @@ pub struct Whole {
     pub(super) checks: Checks,
     /// In a circle with tickets.
     pub(super) ring: Option<Books>,
+    pub(super) memory: Memory,
     pub(super) outcome: Outcome,
     pub(super) rng: Rng,
     pub(super) now: Time,
@@ -86,6 +90,7 @@ impl Whole {
         let charter = authority.sign_charter(charter(scenario, &authority, first));
         let peace_at = Time::ZERO + scenario.duration;
         let mut whole = Self {
+            enrolment: charter.clone(),
             charter,
             authority,
             bans: None,
@@ -96,6 +101,7 @@ impl Whole {
             timers: Timers::default(),
             checks: Checks::default(),
             ring: Books::new(scenario),
+            memory: Memory::default(),
             outcome: Outcome { runs: 1, ..Outcome::default() },
             rng,
             now: Time::ZERO,
@@ -199,12 +205,7 @@ impl Whole {
                     self.schedule(fault);
                 }
             }
-            Parcel::Restart(member) => {
-                if self.places.get(member).is_some_and(|place| place.node.is_none()) {
-                    self.start(member);
-                    self.introduce_one(member);
-                }
-            }
+            Parcel::Restart { member, has_files } => self.restart(member, has_files),
             Parcel::Resume(member) => self.resume(member),
             Parcel::Join => self.network.join(),
             Parcel::Heal => {
@@ -241,7 +242,7 @@ impl Whole {
         bytes32(&mut self.rng)
     }
 
-    fn start(&mut self, member: usize) {
+    pub(super) fn start(&mut self, member: usize) {
         let skew = self.network.faults().clock_skew.as_millis() as f64 * (2.0 * self.rng.fraction() - 1.0);
         #[expect(clippy::cast_possible_truncation, reason = "a cast from float saturates")]
         let wall_ms = WALL_START_S.cast_signed() * 1000 + skew as i64;
@@ -260,7 +261,7 @@ impl Whole {
         let Some(place) = self.places.get_mut(member) else { return };
         place.life += 1;
         place.clock = clock;
-        let charter = place.charter.get_or_insert_with(|| self.charter.clone()).clone();
+        let charter = place.charter.as_ref().unwrap_or(&self.enrolment).clone();
         let roll = Roll::new(suite, self.authority.public(), charter, place.bans.clone());
         // Who is no longer a member does not even start.
         let is_member =
@@ -282,7 +283,7 @@ impl Whole {
         }
     }
 
-    fn introduce_one(&mut self, member: usize) {
+    pub(super) fn introduce_one(&mut self, member: usize) {
         let others = self.places.len();
         for _ in 0..8.min(others) {
             let other = self.rng.below(others);
@@ -301,7 +302,7 @@ impl Whole {
 
     /// One input, then everything that follows from it.
     pub(super) fn feed(&mut self, member: usize, input: Input<'_>) {
-        let now = self.now;
+        let (now, heard) = (self.now, self.heard(member, &input));
         let Some(place) = self.places.get_mut(member) else { return };
         if place.paused.is_some() {
             return;
@@ -310,6 +311,7 @@ impl Whole {
         node.handle(input, place.clock.shows(now));
         let outputs: Vec<Output> = std::iter::from_fn(|| node.poll_output()).collect();
         let deadline = place.clock.when(node.next_deadline());
+        self.count_rows(member, heard, &outputs);
         for output in outputs {
             self.obey(member, output);
         }
@@ -341,11 +343,7 @@ impl Whole {
 
     /// A handoff begins with its Move: from there on the checkers follow it.
     fn note_move(&mut self, from: usize, to: usize, bytes: &[u8]) {
-        let Some(&receiver) = self.ids.get(to) else { return };
-        if let Ok(envelope) = Envelope::open(bytes, self.authority.circle(), receiver, &GATE)
-            && envelope.header().kind == Kind::Move
-        {
-            let header = envelope.header();
+        if let Some(header) = self.header_of_handoff(to, bytes).filter(|header| header.kind == Kind::Move) {
             self.checks.offered(from, to, header.token, header.session, self.now);
         }
     }
@@ -396,7 +394,9 @@ impl Whole {
             }
             Event::Expelled => {
                 self.outcome.expelled += 1;
-                self.outcome.lost_by_ban += self.checks.expelled(member);
+                let held = self.checks.expelled(member);
+                self.outcome.lost_by_ban += held;
+                (0..held).for_each(|_| self.outcome.rows.reached(Row::Expelled));
             }
             _ => {}
         }

@@ -44,6 +44,7 @@ const SUCCESSION: &str = "succession";
 const FACTS: &str = "circle.toml";
 const DIRECTORY: &str = "directory";
 const RING: &str = "ring";
+const LIFE: &str = "life";
 const WRITE_LOCK: &str = ".lock";
 const AUTHORITY_LOCK: &str = ".authority.lock";
 
@@ -85,6 +86,17 @@ struct RingFacts {
     /// It was the last to leave, and nobody holds a ticket.
     is_closed: bool,
 }
+
+/// How far the numbers of this member have come.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LifeFacts {
+    /// No life of it has used this number, nor a higher one.
+    next: u64,
+}
+
+/// Numbers that are kept for one life of a member, beyond those that its clock gives: more than it can use up.
+const NUMBERS: u64 = 1 << 36;
 
 /// Held by who makes a new version of charter or bans.
 #[derive(Debug)]
@@ -238,6 +250,27 @@ impl Home {
     /// Saves the members met.
     pub fn save_directory(&self, bytes: &[u8]) -> Result<(), FileError> {
         self.folder.write(&self.folder.lock(WRITE_LOCK)?, DIRECTORY, bytes)
+    }
+
+    /// Where the numbers of a new life of this member begin: at this one, by its clock, or higher if a life before may have come
+    /// so far, as its clock was ahead. On disk before it is given: others take whoever comes with lower numbers for a
+    /// recording of what was, and a witness in a ring of tickets would vouch for what it has renounced and forgotten.
+    pub fn begin_life(&self, number: u64) -> Result<u64, FileError> {
+        let lock = self.folder.lock(WRITE_LOCK)?;
+        let known = self.load_toml::<LifeFacts>(LIFE, Secrecy::Public)?.map_or(0, |known| known.next);
+        let first = number.max(known);
+        self.write_toml(&lock, LIFE, &LifeFacts { next: first.saturating_add(NUMBERS) })?;
+        Ok(first)
+    }
+
+    /// The clock of a running member gives this number now: the next life begins above it.
+    pub fn keep_numbers(&self, number: u64) -> Result<(), FileError> {
+        let lock = self.folder.lock(WRITE_LOCK)?;
+        let known = self.load_toml::<LifeFacts>(LIFE, Secrecy::Public)?.map_or(0, |known| known.next);
+        if known >= number.saturating_add(NUMBERS / 2) {
+            return Ok(());
+        }
+        self.write_toml(&lock, LIFE, &LifeFacts { next: number.saturating_add(NUMBERS) })
     }
 
     /// Takes the right to begin the ring of this epoch: true for the first member of it, once, and for the last one that left

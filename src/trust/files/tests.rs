@@ -331,6 +331,24 @@ fn a_ring_is_begun_once_by_its_first_and_by_nobody_else() {
     assert_eq!(mode(&home.path().join(RING)), 0o600);
 }
 
+/// A member whose clock was ahead in its last life came with lower numbers in the next one.
+#[test]
+fn every_life_begins_above_the_one_before_whatever_the_clock_says() {
+    let (_folder, home) = founded();
+    let first = home.begin_life(1_000_000).unwrap();
+    assert_eq!(first, 1_000_000);
+    let home = Home::open(home.path()).unwrap();
+    let second = home.begin_life(5).unwrap();
+    assert!(second > first + (1 << 30), "{second}");
+    home.keep_numbers(second + (1 << 50)).unwrap();
+    assert!(home.begin_life(5).unwrap() > second + (1 << 50));
+    home.keep_numbers(7).unwrap();
+    let ahead = 1 << 60;
+    assert_eq!(home.begin_life(ahead).unwrap(), ahead);
+    fs::write(home.path().join("life"), "next = -1").unwrap();
+    assert!(matches!(home.begin_life(5), Err(FileError::Toml { .. })));
+}
+
 #[test]
 fn who_left_a_ring_last_may_begin_it_again_once() {
     let (_folder, home) = founded();

@@ -109,7 +109,7 @@ fn walk(spec: &Spec, here: &mut Memory, there: &There, fails: &[&str]) -> (Vec<S
                 let fate = if fails.contains(&path.as_str()) {
                     Fate::Failed(Fault::Changed.into())
                 } else {
-                    Fate::Pulled { size: 1, sha256: Some([7; 32]) }
+                    Fate::Pulled { size: 1, sha256: Some([7; 32]), modified_s: None }
                 };
                 End::Pulled(fate)
             }
@@ -242,7 +242,7 @@ fn a_walk_that_is_not_over_is_not_complete() {
             let end = match task {
                 Task::Follow(_) => panic!("a mirror follows nothing"),
                 Task::List(address) => End::Listed(Ok(there[path_in(&address).as_str()].clone())),
-                Task::Pull(_) => End::Pulled(Fate::Pulled { size: 1, sha256: None }),
+                Task::Pull(_) => End::Pulled(Fate::Pulled { size: 1, sha256: None, modified_s: None }),
             };
             walk.ended(id, end, NOW);
         }
@@ -286,6 +286,25 @@ fn a_quota_ends_the_walk_at_the_first_file_that_does_not_fit() {
     let (asked, found) = walk(&spec, &mut Memory::default(), &sizes, &[]);
     assert_eq!(asked, ["/", "a"]);
     assert_eq!((found.counts.left, found.is_full, found.is_complete), (2, true, false));
+}
+
+/// Files are wanted ahead of those that are being pulled; without sizes all of them seemed to fit.
+#[test]
+fn without_sizes_a_quota_waits_for_what_comes_before_it_wants_more() {
+    let sizeless = |text: &str| Entry { size: None, ..file(text, 0, 0) };
+    let spec = Arc::new(Spec { max_transfer: Some(100), ..spec() });
+    let mut here = Memory::default();
+    let mut walk = Walk::new(spec, &mut here);
+    let Next::Task(id, Task::List(_)) = walk.next(NOW) else { panic!("no listing") };
+    walk.ended(id, End::Listed(Ok(listing(vec![sizeless("a"), sizeless("b"), sizeless("c")]))), NOW);
+    for size in [60, 40] {
+        let Next::Task(id, Task::Pull(_)) = walk.next(NOW) else { panic!("nothing wanted") };
+        assert!(matches!(walk.next(NOW), Next::Wait(None)), "it does not know yet whether there is room");
+        walk.ended(id, End::Pulled(Fate::Pulled { size, sha256: None, modified_s: None }), NOW);
+    }
+    assert!(matches!(walk.next(NOW), Next::Done), "there is room for nothing more");
+    let found = walk.finish();
+    assert_eq!((found.counts.pulled, found.counts.left, found.is_full), (2, 1, true));
 }
 
 #[test]
@@ -333,7 +352,7 @@ fn a_hundred_thousand_files_take_one_folder_of_memory() {
             }
             Task::Pull(_) => {
                 pulled += 1;
-                End::Pulled(Fate::Pulled { size: 1, sha256: None })
+                End::Pulled(Fate::Pulled { size: 1, sha256: None, modified_s: None })
             }
         };
         walk.ended(id, end, NOW);
@@ -385,7 +404,7 @@ proptest! {
                     Task::List(_) => End::Listed(Ok(all[&path].clone())),
                     Task::Pull(_) => {
                         pulled.push(path.clone());
-                        End::Pulled(Fate::Pulled { size: there[&path], sha256: None })
+                        End::Pulled(Fate::Pulled { size: there[&path], sha256: None, modified_s: None })
                     }
                 };
                 walk.ended(id, end, NOW);
@@ -417,7 +436,7 @@ fn asked_ages(max_age_s: u64, entries: &[Entry]) -> Vec<(String, bool)> {
         let end = match task {
             Task::Pull(want) => {
                 asked.push((path_in(&want.address), want.changed_within.is_some()));
-                End::Pulled(Fate::Pulled { size: 1, sha256: None })
+                End::Pulled(Fate::Pulled { size: 1, sha256: None, modified_s: None })
             }
             _ => End::Listed(Ok(listing(entries.to_vec()))),
         };

@@ -64,6 +64,7 @@ impl Stream {
     fn on_look(&mut self, look: Look, at: Moment) {
         if !look.is_partial {
             self.trouble = Trouble::default();
+            self.backlog().looked(at.wall_s);
         }
         self.plan_look(at);
         self.is_by_minute = look.is_by_minute();

@@ -50,9 +50,9 @@ impl Stream {
 
     pub(super) fn on_pulled(&mut self, id: usize, fate: Fate, at: Moment) {
         let Some(turn) = self.turns.get(&id) else { return };
-        let (size, sha256) = match fate {
-            Fate::Pulled { size, sha256 } => (size, sha256),
-            Fate::UpToDate | Fate::Planned { .. } => (turn.seen.size.unwrap_or(0), None),
+        let (size, sha256, sent_s) = match fate {
+            Fate::Pulled { size, sha256, modified_s } => (size, sha256, modified_s),
+            Fate::UpToDate | Fate::Planned { .. } => (turn.seen.size.unwrap_or(0), None, None),
             // What comes after it in the stream waits for the next run, too.
             Fate::Interrupted | Fate::NotMeant => return,
             Fate::Failed(error) => return self.on_failed(id, &error, at),
@@ -74,6 +74,7 @@ impl Stream {
             name: turn.seen.name.clone(),
             address,
             record,
+            modified_s: modified_s.or(sent_s),
             piece: None,
             is_gone: false,
         }));
