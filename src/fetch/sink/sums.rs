@@ -114,7 +114,8 @@ fn gnu(line: &str, hint: Option<Algorithm>) -> Option<Line> {
     let digits = line.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(line.len());
     let (hex, rest) = line.split_at_checked(digits)?;
     let digest = Digest::from_hex(function_of(digits, hint)?, hex).ok()?;
-    if rest.trim().is_empty() {
+    // A blank and a marker with no name behind them; more blanks than these are a name, as for md5sum.
+    if matches!(rest, "" | " " | "\t" | "  ") {
         return Some((None, digest));
     }
     // One blank and a marker: blank for text, star for binary. Some writers leave the marker out, or use a tab.
@@ -199,6 +200,18 @@ mod tests {
         assert_eq!(bare.digest_of("anything"), None);
         let named = Sums::parse(format!("{SHA}  other.dat\n").as_bytes(), None);
         assert_eq!(named.digest_of_only("file.dat"), None);
+    }
+
+    #[test]
+    fn a_name_of_blanks_is_a_name() {
+        for name in [" ", "\t", "  ", "\u{a0}", "\u{2003}"] {
+            let sums = Sums::parse(format!("{SHA}  {name}\n").as_bytes(), None);
+            assert_eq!((sums.digest_of(name), sums.len()), (sha(), 1), "{name:?}");
+        }
+        for blanks in ["", " ", "\t", "  "] {
+            let sums = Sums::parse(format!("{SHA}{blanks}\n").as_bytes(), None);
+            assert_eq!((sums.digest_of_only("x"), sums.len()), (sha(), 0), "{blanks:?}");
+        }
     }
 
     #[test]
