@@ -169,6 +169,7 @@ impl Book {
     /// promises in seats from `since` on.
     pub(super) fn hear_of_end(&mut self, seat: Seat, since: u64, is_vacant: bool, now: Time) {
         self.bury(seat, if is_vacant { Fate::Vacant } else { Fate::Gone }, now);
+        self.open(seat, now).hear(now);
         let step = seat.incarnation / DRAWS;
         for (other, known) in self.seats.iter_mut().filter(|(other, _)| other.member == seat.member) {
             if other.incarnation < since {

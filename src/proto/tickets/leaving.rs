@@ -43,8 +43,8 @@ impl Tickets {
             // It was never granted.
             place.proposal = None;
         }
-        let is_due =
-            wants && is_answered && !is_busy && place.is_led(now) || is_stranded && place.admission.is_none();
+        let is_due = wants && is_answered && !is_busy && place.is_led(&self.config, now)
+            || is_stranded && place.admission.is_none();
         if is_possible && is_due {
             self.call_off(|_| true);
             if let State::In(place) = &mut self.state {
@@ -66,11 +66,30 @@ impl Tickets {
         }
         let Some(since) = place.yields_since else {
             place.yields_since = Some(now);
-            self.ask_witnesses(now);
+            place.ask_at = place.ask_at.min(now + self.config.round / 4);
+            self.call_the_roll(now);
             return false;
         };
         let is_rested = now >= since + self.config.rest();
-        is_rested && place.is_answered(since, &self.config) || is_leaving && now >= since + self.config.lease
+        is_rested && self.absent(since).is_empty() || is_leaving && now >= since + self.config.lease
+    }
+
+    /// Knocks at our witnesses that have not spoken since we want to give our ticket back.
+    pub(super) fn call_the_roll(&mut self, now: Time) {
+        let State::In(place) = &self.state else { return };
+        let Some(since) = place.yields_since.filter(|since| now < *since + self.config.round) else { return };
+        for seat in self.absent(since) {
+            self.send(seat.member, TicketMessage::Knock { seat });
+        }
+    }
+
+    /// Those of our witnesses that have not spoken to us since then, or have forgotten what they promised.
+    fn absent(&self, since: Time) -> Vec<Seat> {
+        let State::In(place) = &self.state else { return Vec::new() };
+        let is_there = |seat: Seat| {
+            self.book.heard_at(seat).is_some_and(|at| at >= since) && !self.book.is_forgotten(seat)
+        };
+        place.deed.witnesses.iter().copied().filter(|witness| !is_there(*witness)).collect()
     }
 
     /// Too many of our witnesses are no more: we can never be sure again, nor change our deed. But our predecessor can have

@@ -366,7 +366,7 @@ impl Tickets {
     fn run(&mut self, now: Time) {
         self.waiting.forget(now - self.config.round * WAITING_MEMORY);
         if matches!(&self.state, State::In(place) if now >= place.ask_at) {
-            self.repeat_question(now);
+            self.ask_witnesses(now);
         }
         self.give_up_waiting_for_a_seat(now);
         self.mind_admission(now);

@@ -15,12 +15,35 @@ use super::ring::{covers, list_after, needed_to_exclude, needed_to_stay, steps};
 /// Questions whose answers still count.
 const ASKED: usize = 32;
 
+/// What a question tells besides that we are there: by which deed we go, by which we would, and whether we ever were sure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct News {
+    deed: u32,
+    proposed: Option<u32>,
+    is_settled: bool,
+}
+
+/// A question whose answer still counts.
+#[derive(Clone, Copy, Debug)]
+struct Question {
+    number: u64,
+    at: Time,
+    news: News,
+}
+
 /// What a witness has said of us.
 #[derive(Clone, Copy, Debug)]
 struct Word {
     /// It stands by its promises in seats from this number on.
     since: u64,
-    until: Time,
+    /// The last one that it has answered.
+    question: Question,
+}
+
+impl Word {
+    fn until(&self, config: &Config) -> Time {
+        self.question.at + config.lease
+    }
 }
 
 /// A deed by which we would go if enough agreed.
@@ -41,15 +64,17 @@ pub(super) struct Place {
     /// By which we go.
     pub(super) deed: Deed,
     pub(super) proposal: Option<Proposal>,
+    /// Of the last proposal: no other one has the same, though it may be dropped.
+    version: u32,
     /// The witnesses that our predecessor wants us to have, and when it said so.
     pub(super) wish: Option<(Vec<Seat>, Time)>,
     words: BTreeMap<MemberId, Word>,
-    asked: VecDeque<(u64, Time)>,
+    asked: VecDeque<Question>,
     /// Of the last question or attempt.
     number: u64,
     pub(super) ask_at: Time,
     /// When all witnesses were asked last.
-    asked_all_at: Time,
+    reminded_at: Time,
     /// Until when we were sure at least.
     pub(super) last_sure: Time,
     /// Since when the next one is the next one.
@@ -83,12 +108,13 @@ impl Place {
             is_settled: false,
             deed: Deed { version: 0, next, beyond: None, witnesses },
             proposal: None,
+            version: 0,
             wish: None,
             words: BTreeMap::new(),
             asked: VecDeque::new(),
             number: first_number(seat),
             ask_at: now,
-            asked_all_at: now,
+            reminded_at: now,
             last_sure: now,
             next_since: now,
             missed: BTreeMap::new(),
@@ -142,8 +168,8 @@ impl Place {
 
     /// From now on we would go by this deed.
     pub(super) fn propose(&mut self, change: impl FnOnce(&mut Deed), now: Time) {
-        let mut deed = self.latest().clone();
-        deed.version = deed.version.saturating_add(1);
+        self.version = self.version.saturating_add(1);
+        let mut deed = Deed { version: self.version, ..self.latest().clone() };
         change(&mut deed);
         self.proposal = Some(Proposal { deed, since: now, noted: BTreeMap::new() });
     }
@@ -161,12 +187,13 @@ impl Place {
         Some(std::mem::replace(&mut self.deed, deed))
     }
 
-    /// How long until we ask again: sooner while something is new.
-    pub(super) fn pause(&self, config: &Config, now: Time) -> Duration {
+    /// When to ask again: sooner while something is new.
+    fn next_ask(&self, config: &Config, now: Time) -> Time {
         let since = self.proposal.as_ref().map_or(self.since, |proposal| proposal.since);
         let is_new = (self.is_moving() || !self.is_settled) && now < since + 2 * config.round;
         let is_yielding = self.yields_since.is_some_and(|since| now < since + config.round);
-        if is_new || is_yielding { config.round / 4 } else { config.round }
+        let pause = if is_new || is_yielding { config.round / 4 } else { config.round };
+        (now + pause).min(self.reminded_at + config.round)
     }
 
     /// All that was said in this seat, now that nothing more will be.
@@ -177,37 +204,39 @@ impl Place {
 
     // --- our witnesses ----------------------------------------------------------------------------------------
 
-    /// The question of this round.
-    pub(super) fn ask(&mut self, waiters: Vec<Waiter>, now: Time) -> Ask {
-        let number = self.next_number();
-        self.asked.push_back((number, now));
+    /// The next question, and to whom it goes: to those who do not know what it tells, and once a round to all by whom we
+    /// go. So nobody is reminded of us more often than that, nor more than 2k+1 in a round, whatever happens around us.
+    pub(super) fn ask(&mut self, waiters: Vec<Waiter>, config: &Config, now: Time) -> (Ask, Vec<MemberId>) {
+        let (number, news) = (self.next_number(), self.news());
+        let is_round_over = now >= self.reminded_at + config.round;
+        let (deed, words) = (&self.deed, &self.words);
+        let knows = |whom: MemberId| words.get(&whom).is_some_and(|word| word.question.news == news);
+        let vouches = |whom: MemberId| deed.witnesses.iter().any(|witness| witness.member == whom);
+        let is_asked = |whom: MemberId| !knows(whom) || is_round_over && vouches(whom);
+        let whom: Vec<MemberId> = self.witnesses().into_iter().filter(|whom| is_asked(*whom)).collect();
+        let are_all_asked = deed.witnesses.iter().all(|witness| whom.contains(&witness.member));
+        if are_all_asked {
+            self.reminded_at = now;
+        }
+        self.ask_at = self.next_ask(config, now);
+        self.asked.push_back(Question { number, at: now, news });
         if self.asked.len() > ASKED {
             self.asked.pop_front();
         }
         let proposed = self.proposal.as_ref().map(|proposal| proposal.deed.clone());
-        Ask {
+        let ask = Ask {
             seat: self.seat,
             standing: Standing { number, deed: self.deed.clone(), proposed },
             unsure_for: now.since(self.last_sure),
             is_settled: self.is_settled,
             waiters,
-        }
+        };
+        (ask, whom)
     }
 
-    /// Whom to ask in this question: everybody once a round, and in between those who have not answered since.
-    pub(super) fn asked(&mut self, is_repeated: bool, config: &Config, now: Time) -> Vec<MemberId> {
-        let mut asked = self.witnesses();
-        if is_repeated && now < self.asked_all_at + config.round {
-            asked.retain(|witness| !self.has_answered(*witness, self.asked_all_at, config));
-        } else {
-            self.asked_all_at = now;
-        }
-        asked
-    }
-
-    /// Whether it has answered what we asked since then.
-    fn has_answered(&self, witness: MemberId, since: Time, config: &Config) -> bool {
-        self.words.get(&witness).is_some_and(|word| word.until >= since + config.lease)
+    fn news(&self) -> News {
+        let proposed = self.proposal.as_ref().map(|proposal| proposal.deed.version);
+        News { deed: self.deed.version, proposed, is_settled: self.is_settled }
     }
 
     /// Whom we ask: those by whom we go, and those by whom we would.
@@ -220,15 +249,21 @@ impl Place {
         members
     }
 
-    /// When we asked this, if the answer still counts.
-    pub(super) fn asked_at(&self, number: u64) -> Option<Time> {
-        self.asked.iter().find(|(asked, _)| *asked == number).map(|(_, at)| *at)
-    }
-
-    /// A member vouches for us until then, and has perhaps taken notice of what we propose.
-    pub(super) fn hear_word(&mut self, by: MemberId, since: u64, until: Time, proposed: Option<u32>) {
-        let word = self.words.entry(by).or_insert(Word { since, until });
-        *word = Word { since: since.max(word.since), until: until.max(word.until) };
+    /// A member has answered one of our questions, and has perhaps taken notice of what we propose. False if that counts no
+    /// more.
+    pub(super) fn hear_word(
+        &mut self,
+        by: MemberId,
+        (number, since): (u64, u64),
+        proposed: Option<u32>,
+    ) -> bool {
+        let asked = self.asked.iter().find(|question| question.number == number);
+        let Some(question) = asked.copied() else { return false };
+        let word = self.words.entry(by).or_insert(Word { since, question });
+        word.since = word.since.max(since);
+        if word.question.number < number {
+            word.question = question;
+        }
         if let Some(proposal) = &mut self.proposal
             && proposed == Some(proposal.deed.version)
         {
@@ -236,6 +271,7 @@ impl Place {
         }
         let asked: Vec<MemberId> = self.witnesses();
         self.words.retain(|member, _| asked.contains(member));
+        true
     }
 
     /// Until when enough witnesses vouch for us; `None` if they never did.
@@ -246,7 +282,7 @@ impl Place {
         };
         let word =
             |witness: &Seat| self.words.get(&witness.member).filter(|word| word.since <= witness.incarnation);
-        let mut words: Vec<Time> = list.iter().filter_map(word).map(|word| word.until).collect();
+        let mut words: Vec<Time> = list.iter().filter_map(word).map(|word| word.until(config)).collect();
         words.sort_unstable_by_key(|until| std::cmp::Reverse(*until));
         words.get(place).copied()
     }
@@ -261,20 +297,11 @@ impl Place {
         self.is_settled && self.release.is_none() && !self.is_denied && self.has_words(config, now)
     }
 
-    /// Whether every witness has answered what we asked since then.
-    pub(super) fn is_answered(&self, since: Time, config: &Config) -> bool {
-        let remembers = |witness: &Seat| {
-            self.words.get(&witness.member).is_some_and(|word| word.since <= witness.incarnation)
-        };
-        let mut witnesses = self.deed.witnesses.iter();
-        witnesses.all(|witness| remembers(witness) && self.has_answered(witness.member, since, config))
-    }
-
     /// Whether our predecessor has vouched for us lately.
-    pub(super) fn is_led(&self, now: Time) -> bool {
+    pub(super) fn is_led(&self, config: &Config, now: Time) -> bool {
         let first = self.deed.witnesses.first();
         let word = first.and_then(|first| self.words.get(&first.member).map(|word| (first, word)));
-        word.is_some_and(|(first, word)| word.since <= first.incarnation && now < word.until)
+        word.is_some_and(|(first, word)| word.since <= first.incarnation && now < word.until(config))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod endings;
 mod promises;
+mod reminders;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};

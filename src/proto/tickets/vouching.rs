@@ -7,29 +7,20 @@ use super::nouns::Event;
 use super::ring::{DRAWS, covers};
 
 impl Tickets {
-    /// Asks everybody who is to vouch for us, as something is new, or a round has passed.
+    /// Asks our witnesses, as something is new, or it is time to ask again. And our successor is told who is to vouch for it.
     pub(super) fn ask_witnesses(&mut self, now: Time) {
-        self.ask(false, now);
-    }
-
-    /// It is time to ask, or to repeat what was not answered. And our successor is told who is to vouch for it.
-    pub(super) fn repeat_question(&mut self, now: Time) {
-        self.ask(true, now);
-    }
-
-    fn ask(&mut self, is_repeated: bool, now: Time) {
         let waiters = self.waiting.told(now);
         let State::In(place) = &mut self.state else { return };
         let until = place.sure_until(&self.config).unwrap_or(place.last_sure);
         place.last_sure = place.last_sure.max(until.min(now));
-        let ask = place.ask(waiters, now);
-        place.ask_at = now + place.pause(&self.config, now);
-        for witness in place.asked(is_repeated, &self.config, now) {
+        let (ask, whom) = place.ask(waiters, &self.config, now);
+        for witness in whom {
             self.send(witness, TicketMessage::Ask(ask.clone()));
         }
         self.update_successor(now);
         self.look_for_missing(now);
         self.ask_whether_gone(now);
+        self.call_the_roll(now);
     }
 
     /// Who has not been sure for long may have no seat any more, and nobody left who would say so.
@@ -135,10 +126,10 @@ impl Tickets {
     ) {
         self.waiting.heard(waiters, now);
         let State::In(place) = &mut self.state else { return };
-        let Some(asked_at) = place.asked_at(number) else { return };
-        place.hear_word(from, since, asked_at + self.config.lease, proposed);
-        self.settle(now);
-        self.adopt(now);
+        if place.hear_word(from, (number, since), proposed) {
+            self.settle(now);
+            self.adopt(now);
+        }
     }
 
     /// We take part fully as soon as enough have vouched for us.

@@ -1,52 +1,76 @@
 //! How much members have to ask and to answer.
+//!
+//! A *reminder* is an ask that tells nothing which its receiver has not answered before, only that who asks is there: the
+//! paper's ALIVE. All other asks tell of a changed deed, until that is answered: its UPDATE as well.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::base::{Ask, Time};
 
-/// Asks are counted in windows of so many rounds: members do not ask in step.
+/// Asks at rest are counted in windows of so many rounds: members do not ask in step.
 pub(super) const WINDOW_ROUNDS: u32 = 10;
 
-/// What one member asks and is asked in the current window.
-#[derive(Clone, Copy, Debug, Default)]
+/// Asks of a member whose answers may still come.
+const UNDER_WAY: usize = 64;
+
+/// What one member asks and is asked.
+#[derive(Clone, Debug, Default)]
 struct Counts {
     window: i64,
     asks: u32,
     asked: u32,
+    /// When it sent its last reminders, by its own clock.
+    reminders: VecDeque<Time>,
+    /// The round in which it was reminded last, and how often.
+    reminded: (i64, u32),
+    /// What it has asked lately.
+    said: VecDeque<(u64, Told)>,
 }
+
+/// By which seat, by which deed it goes and would go, and whether it was ever sure.
+type Told = (u64, u32, Option<u32>, bool);
 
 /// The counts of all.
 #[derive(Debug)]
 pub(super) struct Load {
-    window: Duration,
+    round: Duration,
+    /// 2k+1.
+    witnesses: usize,
     /// The ring is as it was since then.
     unchanged_since: Time,
     of: Vec<Counts>,
     most_at_rest: u32,
-    /// What each has told each last.
-    told: BTreeMap<(u32, u32), Told>,
-    plain: u64,
+    /// Of what each has told each, the last that was answered, with its number.
+    answered: BTreeMap<(u32, u32), (u64, Told)>,
+    reminders: u64,
+    most_reminded: u32,
 }
 
-/// By which seat, and by which deed it goes and would go.
-type Told = (u64, u32, Option<u32>);
-
 impl Load {
-    pub(super) fn new(round: Duration, members: usize) -> Self {
+    pub(super) fn new(round: Duration, faults: u8, members: usize) -> Self {
         Self {
-            window: round * WINDOW_ROUNDS,
+            round,
+            witnesses: 2 * usize::from(faults) + 1,
             unchanged_since: Time::ZERO,
             of: vec![Counts::default(); members],
             most_at_rest: 0,
-            told: BTreeMap::new(),
-            plain: 0,
+            answered: BTreeMap::new(),
+            reminders: 0,
+            most_reminded: 0,
         }
     }
 
     /// Somebody came into the ring, went or fell silent, or the network lost something.
     pub(super) fn changed(&mut self, now: Time) {
         self.unchanged_since = now;
+    }
+
+    /// The member begins with another clock.
+    pub(super) fn started(&mut self, member: u32) {
+        if let Some(counts) = self.of.get_mut(member as usize) {
+            counts.reminders.clear();
+        }
     }
 
     /// A question is sent. Gives who asked or was asked how often, for a window that is over and in which nothing changed.
@@ -61,16 +85,59 @@ impl Load {
         closed
     }
 
-    /// What is asked tells something new, or else only that who asks is there.
-    pub(super) fn told(&mut self, from: u32, to: u32, ask: &Ask) {
-        let proposed = ask.standing.proposed.as_ref().map(|deed| deed.version);
-        let told = (ask.seat.incarnation, ask.standing.deed.version, proposed);
-        self.plain += u64::from(self.told.insert((from, to), told) == Some(told));
+    /// Takes notice of what is asked at this moment, and when that is by the clock of who asks. Gives within which time it
+    /// has sent more reminders than there may be in a round.
+    pub(super) fn told(
+        &mut self,
+        from: u32,
+        to: u32,
+        ask: &Ask,
+        (now, shown): (Time, Time),
+    ) -> Option<Duration> {
+        let (number, told) = (ask.standing.number, told(ask));
+        let is_reminder = self.answered.get(&(from, to)).is_some_and(|(_, answered)| *answered == told);
+        let counts = self.of.get_mut(from as usize)?;
+        if counts.said.back().is_none_or(|(last, _)| *last != number) {
+            counts.said.push_back((number, told));
+            let surplus = counts.said.len().saturating_sub(UNDER_WAY);
+            counts.said.drain(..surplus);
+        }
+        if !is_reminder {
+            return None;
+        }
+        self.reminders += 1;
+        counts.reminders.push_back(shown);
+        let first = (counts.reminders.len() > self.witnesses).then(|| counts.reminders.pop_front()).flatten();
+        self.remind(to, now);
+        first.map(|first| shown.since(first)).filter(|within| *within < self.round)
     }
 
-    /// Questions that told only that who asked was there.
-    pub(super) fn plain(&self) -> u64 {
-        self.plain
+    fn remind(&mut self, to: u32, now: Time) {
+        let round = now.as_nanos() / nanos(self.round);
+        let Some(counts) = self.of.get_mut(to as usize) else { return };
+        counts.reminded =
+            if counts.reminded.0 == round { (round, counts.reminded.1 + 1) } else { (round, 1) };
+        self.most_reminded = self.most_reminded.max(counts.reminded.1);
+    }
+
+    /// An answer has come back.
+    pub(super) fn answered(&mut self, by: u32, to: u32, number: u64) {
+        let said = self.of.get(to as usize).and_then(|of| of.said.iter().find(|(said, _)| *said == number));
+        if let Some(&said) = said {
+            let known = self.answered.entry((to, by)).or_insert(said);
+            // A later seat has a higher incarnation; its numbers begin anywhere.
+            *known = if (said.1.0, said.0) > (known.1.0, known.0) { said } else { *known };
+        }
+    }
+
+    /// Reminders so far.
+    pub(super) fn reminders(&self) -> u64 {
+        self.reminders
+    }
+
+    /// The most reminders for one member in one round.
+    pub(super) fn most_reminded(&self) -> u32 {
+        self.most_reminded
     }
 
     /// The most that a member asked or was asked in a window without changes, per round.
@@ -79,19 +146,28 @@ impl Load {
     }
 
     fn close(&mut self, member: u32, now: Time) -> Option<(u32, u32)> {
-        let nanos = i64::try_from(self.window.as_nanos()).unwrap_or(i64::MAX);
+        let nanos = nanos(self.round * WINDOW_ROUNDS);
         let counts = self.of.get_mut(member as usize)?;
         let window = now.as_nanos() / nanos;
         if counts.window == window {
             return None;
         }
-        let over = std::mem::replace(counts, Counts { window, ..Counts::default() });
+        let over = std::mem::replace(&mut counts.window, window);
+        let most = std::mem::take(&mut counts.asks).max(std::mem::take(&mut counts.asked));
         // Lists settle in a few rounds, for which the window before is there.
-        let is_at_rest = self.unchanged_since.as_nanos() < (over.window - 1) * nanos;
-        let most = over.asks.max(over.asked);
+        let is_at_rest = self.unchanged_since.as_nanos() < (over - 1) * nanos;
         is_at_rest.then(|| {
             self.most_at_rest = self.most_at_rest.max(most);
             (member, most)
         })
     }
+}
+
+fn told(ask: &Ask) -> Told {
+    let proposed = ask.standing.proposed.as_ref().map(|deed| deed.version);
+    (ask.seat.incarnation, ask.standing.deed.version, proposed, ask.is_settled)
+}
+
+fn nanos(span: Duration) -> i64 {
+    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -63,7 +63,9 @@ pub struct Outcome {
     /// The most messages that reached one member in one round.
     pub busiest: u32,
     /// Asks that told nothing new, only that who asked was there: the paper's ALIVE. The others are its UPDATE as well.
-    pub plain_asks: u64,
+    pub reminders: u64,
+    /// The most of them for one member in one round.
+    pub most_reminded: u32,
     /// The most asks per round that one member sent or got, while the ring was at rest.
     pub asks_at_rest: f64,
     /// The longest that a member with work waited for a slot after the faults were over.
@@ -89,7 +91,8 @@ impl Outcome {
         self.refounded += other.refounded;
         self.messages += other.messages;
         self.busiest = self.busiest.max(other.busiest);
-        self.plain_asks += other.plain_asks;
+        self.reminders += other.reminders;
+        self.most_reminded = self.most_reminded.max(other.most_reminded);
         self.asks_at_rest = self.asks_at_rest.max(other.asks_at_rest);
         self.longest_wait = self.longest_wait.max(other.longest_wait);
         self.back_after.add(&other.back_after);

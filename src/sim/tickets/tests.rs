@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::base::{MemberId, Seat, Ticket, Time};
+use crate::base::{Ask, MemberId, Seat, Standing, Ticket, Time};
 use crate::proto::tickets::{Config, Flaw, Input};
 
 use super::checks::Checks;
@@ -258,8 +258,8 @@ fn whatever_goes_wrong_no_promise_is_broken() {
     let scenario = Scenario { faults: None, ..scenario(20, 8, (120, 120), Faults::default()) };
     let outcome = run(&scenario, 0..25);
     assert!(outcome.crashes > 20 && outcome.joins > 500, "{outcome:?}");
-    // With k = 2 five, and some are repeated.
-    assert!((outcome.plain_asks as f64) < 6.0 * outcome.rounds, "{outcome:?}");
+    // With k = 2 five of each seat, and never more.
+    assert!((outcome.reminders as f64) < 5.0 * outcome.rounds, "{outcome:?}");
 }
 
 /// Both holders of that seat's last words had crashed, so it could never be seen off. Its member asked for another ticket for
@@ -386,6 +386,26 @@ fn who_asks_too_much_is_seen() {
     assert_eq!(ring.checks.violations(), []);
     ring.check_asks(3, 56);
     let expected = Violation::TooManyAsks { at: ring.now(), member: 3, asks: 56, rounds: 10 };
+    assert_eq!(ring.checks.violations(), [expected]);
+}
+
+#[test]
+fn who_reminds_too_many_is_seen() {
+    let mut ring = at_rest();
+    let place = &ring.places[3];
+    let (seat, deed) = (place.seat.unwrap(), place.deed.clone().unwrap());
+    let asked = deed.witnesses.iter().map(|witness| crate::sim::numbers::member_number(witness.member));
+    let asked: Vec<u32> = asked.collect();
+    let standing = Standing { number: u64::MAX, deed, proposed: None };
+    let ask = Ask { seat, standing, unsure_for: Duration::ZERO, is_settled: true, waiters: Vec::new() };
+    // Two rounds later all of its witnesses once, and then one of them again.
+    ring.now = Time::from_secs(62);
+    for whom in &asked {
+        ring.check_reminders(3, *whom, &ask);
+    }
+    assert_eq!((asked.len(), ring.checks.violations()), (5, &[][..]));
+    ring.check_reminders(3, asked[0], &ask);
+    let expected = Violation::TooManyReminders { at: ring.now(), member: 3, within: Duration::ZERO };
     assert_eq!(ring.checks.violations(), [expected]);
 }
 

@@ -121,6 +121,16 @@ pub enum Violation {
         /// In how many rounds.
         rounds: u32,
     },
+    /// Nobody tells more than 2k+1 others in a round that it is there, when that is all it has to tell.
+    #[error("{at}: member {member} sends more reminders than it has witnesses within {within:?}")]
+    TooManyReminders {
+        /// When.
+        at: Time,
+        /// Who.
+        member: u32,
+        /// By its own clock.
+        within: Duration,
+    },
 }
 
 impl Violation {

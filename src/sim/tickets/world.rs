@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::{MemberId, Rng, Seat, Ticket, TicketMessage, Time};
+use crate::base::{Ask, MemberId, Rng, Seat, Ticket, TicketMessage, Time};
 use crate::proto::tickets::{Event, Input, Output, Tickets};
 use crate::sim::clock::Clock;
 use crate::sim::numbers::{member_id, member_number};
@@ -77,7 +77,7 @@ impl Ring {
             mail: Mail::default(),
             timers: Timers::default(),
             checks: Checks::new(scenario.config.tickets, scenario.members),
-            load: Load::new(scenario.config.round, scenario.members),
+            load: Load::new(scenario.config.round, scenario.config.faults, scenario.members),
             outcome: Outcome { runs: 1, ..Outcome::default() },
             rng,
             now: Time::ZERO,
@@ -157,7 +157,8 @@ impl Ring {
         }
         self.count_rounds();
         self.outcome.asks_at_rest = self.load.most_at_rest();
-        self.outcome.plain_asks = self.load.plain();
+        self.outcome.reminders = self.load.reminders();
+        self.outcome.most_reminded = self.load.most_reminded();
         self.outcome.back_after = self.checks.debts.back_after().clone();
         self.outcome.violations = self.checks.violations().to_vec();
         self.outcome
@@ -235,6 +236,7 @@ impl Ring {
         // Seats are numbered from the life on: no earlier one had so many.
         place.machine =
             Some(Tickets::new(member_id(member), config, place.life << 32, rng, clock.shows(now)));
+        self.load.started(member);
         self.note(member, || Trace::Started);
         if before.begins_again {
             self.feed(member, Input::Found);
@@ -272,6 +274,9 @@ impl Ring {
             return;
         };
         place.was_alone = place.is_alone(now);
+        if let Input::Received { from, message: TicketMessage::Vouch { number, .. } } = &input {
+            self.load.answered(member_number(*from), member, *number);
+        }
         let Some(machine) = &mut place.machine else { return };
         let mut outputs = std::mem::take(&mut self.outputs);
         machine.handle(input, place.clock.shows(now));
@@ -305,7 +310,7 @@ impl Ring {
         self.outcome.messages += 1;
         self.note(from, || Trace::Sent { to, message: message.clone() });
         if let TicketMessage::Ask(ask) = &message {
-            self.load.told(from, to, ask);
+            self.check_reminders(from, to, ask);
             for (member, asks) in self.load.asked(from, to, self.now).into_iter().flatten() {
                 self.check_asks(member, asks);
             }
@@ -337,6 +342,15 @@ impl Ring {
         if asks > witnesses * (WINDOW_ROUNDS + 1) && !self.network.is_split() {
             let at = self.now;
             self.checks.complain(Violation::TooManyAsks { at, member, asks, rounds: WINDOW_ROUNDS });
+        }
+    }
+
+    /// Nobody sends more than 2k+1 reminders in a round, whatever happens around it.
+    pub(super) fn check_reminders(&mut self, from: u32, to: u32, ask: &Ask) {
+        let now = self.now;
+        let shown = self.place(from).map_or(now, |place| place.clock.shows(now));
+        if let Some(within) = self.load.told(from, to, ask, (now, shown)) {
+            self.checks.complain(Violation::TooManyReminders { at: now, member: from, within });
         }
     }
 
