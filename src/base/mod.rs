@@ -10,5 +10,5 @@ pub mod units;
 
 pub use ids::{CircleId, Hearsay, MemberId, Nonce, SIGHTINGS, Session, Sighting, TokenId};
 pub use rng::Rng;
-pub use seats::{Ask, Deed, Seat, Standing, Ticket, TicketMessage, Waiter};
+pub use seats::{Ask, Deed, Seat, Standing, Ticket, TicketMessage, Vouch, Waiter};
 pub use time::Time;

@@ -100,22 +100,28 @@ pub struct Ask {
     pub waiters: Vec<Waiter>,
 }
 
+/// What a witness answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vouch {
+    /// Of the question.
+    pub number: u64,
+    /// The one who answers stands by every promise that it gave in seats from this number on.
+    pub since: u64,
+    /// The proposed deed that it has taken notice of.
+    pub proposed: Option<u32>,
+    /// Whether it is sure of a seat itself: what is given back to it can be had again.
+    pub is_sure: bool,
+    /// Those who wait longest, as far as it knows.
+    pub waiters: Vec<Waiter>,
+}
+
 /// What members say to each other about tickets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TicketMessage {
     /// Do you vouch for me?
     Ask(Ask),
     /// For so long after you asked, yes.
-    Vouch {
-        /// Of the question.
-        number: u64,
-        /// The one who answers stands by every promise that it gave in seats from this number on.
-        since: u64,
-        /// The proposed deed that it has taken notice of.
-        proposed: Option<u32>,
-        /// Those who wait longest, as far as it knows.
-        waiters: Vec<Waiter>,
-    },
+    Vouch(Vouch),
     /// You have that seat no more: its ticket is mine, or another one's.
     Gone {
         /// Which.
@@ -125,7 +131,7 @@ pub enum TicketMessage {
     NotMe {
         /// Which.
         seat: Seat,
-        /// As in [`TicketMessage::Vouch`].
+        /// As in [`Vouch`].
         since: u64,
         /// It never was: nothing was ever said in it.
         is_vacant: bool,
@@ -189,7 +195,7 @@ pub enum TicketMessage {
         attempt: u64,
         /// Who is meant.
         seat: Seat,
-        /// As in [`TicketMessage::Vouch`].
+        /// As in [`Vouch`].
         since: u64,
         /// For so long I have not vouched for it.
         quiet_for: Duration,

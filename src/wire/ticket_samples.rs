@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::samples::{any_member, any_millis};
 use super::{COORDINATORS_LIMIT, SEATS_LIMIT, WAITERS_LIMIT};
-use crate::base::{Ask, Deed, MemberId, Seat, Standing, TicketMessage, Waiter};
+use crate::base::{Ask, Deed, MemberId, Seat, Standing, TicketMessage, Vouch, Waiter};
 
 pub(super) fn seat(byte: u8) -> Seat {
     Seat { ticket: byte.into(), member: MemberId::from_bytes([byte; 16]), incarnation: 70 + u64::from(byte) }
@@ -44,7 +44,7 @@ pub(super) fn ticket_messages() -> [TicketMessage; 16] {
     let (one, other, attempt, since) = (seat(1), seat(2), 9, 10);
     [
         TicketMessage::Ask(longest_ask()),
-        TicketMessage::Vouch { number: 8, since, proposed: Some(2), waiters },
+        TicketMessage::Vouch(Vouch { number: 8, since, proposed: Some(2), is_sure: true, waiters }),
         TicketMessage::Gone { seat: one },
         TicketMessage::NotMe { seat: one, since, is_vacant: false, standing: standing.clone() },
         TicketMessage::Join { incarnation: 3, waited: Duration::from_secs(4) },
@@ -112,8 +112,9 @@ fn any_ask() -> impl Strategy<Value = Ask> {
 }
 
 fn any_vouch() -> impl Strategy<Value = TicketMessage> {
-    (any::<(u64, u64, Option<u32>)>(), any_waiters()).prop_map(|((number, since, proposed), waiters)| {
-        TicketMessage::Vouch { number, since, proposed, waiters }
+    (any::<(u64, u64, Option<u32>, bool)>(), any_waiters()).prop_map(|(words, waiters)| {
+        let (number, since, proposed, is_sure) = words;
+        TicketMessage::Vouch(Vouch { number, since, proposed, is_sure, waiters })
     })
 }
 

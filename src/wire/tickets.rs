@@ -3,7 +3,7 @@
 //! | tag | message | bytes |
 //! |---:|---|---|
 //! | 1 | Ask | seat, standing, unsure for ms 8, settled 1, waiters |
-//! | 2 | Vouch | number 8, since 8, optional version 4, waiters |
+//! | 2 | Vouch | number 8, since 8, optional version 4, sure 1, waiters |
 //! | 3 | Gone | seat |
 //! | 4 | NotMe | seat, since 8, vacant 1, optional standing |
 //! | 5 | Join | incarnation 8, waited ms 8 |
@@ -25,7 +25,7 @@
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
-use crate::base::{Ask, Deed, MemberId, Seat, Standing, TicketMessage, Waiter};
+use crate::base::{Ask, Deed, MemberId, Seat, Standing, TicketMessage, Vouch, Waiter};
 
 use super::body::{read_millis, write_millis};
 use super::codec::{Malformed, Reader, Writer};
@@ -42,11 +42,12 @@ pub const COORDINATORS_LIMIT: usize = 4;
 pub(super) fn write(message: &TicketMessage, out: &mut Writer) {
     match message {
         TicketMessage::Ask(ask) => write_ask(ask, out.u8(1)),
-        TicketMessage::Vouch { number, since, proposed, waiters } => {
+        TicketMessage::Vouch(Vouch { number, since, proposed, is_sure, waiters }) => {
             out.u8(2).u64(*number).u64(*since);
             write_option(proposed.as_ref(), out, |version, out| {
                 out.u32(*version);
             });
+            out.u8(u8::from(*is_sure));
             write_waiters(waiters, out);
         }
         TicketMessage::Gone { seat } => write_seat(seat, out.u8(3)),
@@ -101,12 +102,13 @@ pub(super) fn write(message: &TicketMessage, out: &mut Writer) {
 pub(super) fn read(input: &mut Reader<'_>) -> Result<TicketMessage, Malformed> {
     Ok(match input.u8()? {
         1 => TicketMessage::Ask(read_ask(input)?),
-        2 => TicketMessage::Vouch {
+        2 => TicketMessage::Vouch(Vouch {
             number: input.u64()?,
             since: input.u64()?,
             proposed: read_option(input, Reader::u32)?,
+            is_sure: read_flag(input)?,
             waiters: read_waiters(input)?,
-        },
+        }),
         3 => TicketMessage::Gone { seat: read_seat(input)? },
         4 => TicketMessage::NotMe {
             seat: read_seat(input)?,
@@ -314,9 +316,9 @@ mod tests {
     #[test]
     fn every_message_has_the_bytes_that_it_always_had() {
         let lengths = samples::ticket_messages().map(|message| written(&message).len());
-        assert_eq!(lengths, [758, 151, 27, 630, 17, 66, 607, 262, 27, 27, 61, 645, 77, 61, 346, 27]);
+        assert_eq!(lengths, [758, 152, 27, 630, 17, 66, 607, 262, 27, 27, 61, 645, 77, 61, 346, 27]);
         let all = samples::ticket_messages().map(|message| written(&message)).concat();
-        assert_eq!(&blake3::hash(&all).to_hex()[..16], "6f49ce871dfe17a4");
+        assert_eq!(&blake3::hash(&all).to_hex()[..16], "a06db222812c533f");
     }
 
     #[test]
@@ -344,7 +346,13 @@ mod tests {
                 TicketMessage::Ask(Ask { standing: standing(count, 0), ..longest_ask() }),
                 TicketMessage::Ask(Ask { standing: standing(0, count), ..longest_ask() }),
                 TicketMessage::Ask(Ask { waiters: waiters(few), ..longest_ask() }),
-                TicketMessage::Vouch { number: 1, since: 1, proposed: None, waiters: waiters(few) },
+                TicketMessage::Vouch(Vouch {
+                    number: 1,
+                    since: 1,
+                    proposed: None,
+                    is_sure: false,
+                    waiters: waiters(few),
+                }),
                 TicketMessage::Wait { coordinators: vec![by.member; few] },
             ]
         };

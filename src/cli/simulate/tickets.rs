@@ -211,7 +211,7 @@ fn print(scenario: &Scenario, sum: &Outcome, elapsed: Duration, is_json: bool) -
         line("messages", sum.messages.to_string()),
         line("most messages to a member in a round", sum.busiest.to_string()),
         line("reminders per seat and round", format!("{:.2}", sum.reminders as f64 / sum.rounds)),
-        line("most reminders to a member in a round", sum.most_reminded.to_string()),
+        line("most that reminded one in a round", sum.most_reminded.to_string()),
         line("most asks per round, at rest", format!("{:.1}", sum.asks_at_rest)),
         line("longest wait for a slot in peace, s", format!("{:.1}", sum.longest_wait.as_secs_f64())),
         line("crashed ones back, p50/p99/longest, s", [0.5, 0.99, 1.0].map(back).join(" / ")),

@@ -93,11 +93,12 @@ impl Tickets {
         }
     }
 
-    /// The ring goes on elsewhere, and we have not been sure for so long that nobody can be left who could help. What was
+    /// The ring goes on elsewhere, and we have not been sure for so long, or nobody has taken what we give back, that nobody
+    /// can be left who could help. What was
     /// ours to give is lost until the authority founds another ring, but we can ask for another ticket.
     fn give_up_if_lost(&mut self, goes_on: bool, now: Time) {
         let State::In(place) = &self.state else { return };
-        if goes_on && !self.pull.is_running() && now >= place.last_sure + LOST * self.config.lease {
+        if goes_on && !self.pull.is_running() && now >= place.unused_since() + LOST * self.config.lease {
             self.lose(false, now);
         }
     }

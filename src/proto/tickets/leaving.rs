@@ -15,6 +15,7 @@ const LINGER: u32 = 3;
 /// We leave: from the first word on the ticket is not used any more, and there is no way back.
 #[derive(Clone, Debug)]
 pub(super) struct Release {
+    pub(super) since: Time,
     pub(super) repeat_at: Time,
 }
 
@@ -43,12 +44,14 @@ impl Tickets {
             // It was never granted.
             place.proposal = None;
         }
-        let is_due = wants && is_answered && !is_busy && place.is_led(&self.config, now)
-            || is_stranded && place.admission.is_none();
+        let led = place.led(&self.config, now);
+        // Who only makes room gives nothing to one that could not give it to anybody.
+        let is_taken = if self.leaving == Leaving::No { led == Some(true) } else { led.is_some() };
+        let is_due = wants && is_answered && !is_busy && is_taken || is_stranded && place.admission.is_none();
         if is_possible && is_due {
             self.call_off(|_| true);
             if let State::In(place) = &mut self.state {
-                place.release = Some(Release { repeat_at: now });
+                place.release = Some(Release { since: now, repeat_at: now });
             }
             self.repeat_release(now);
         }

@@ -332,9 +332,7 @@ impl Tickets {
     fn on_message(&mut self, from: MemberId, message: TicketMessage, now: Time) {
         match message {
             TicketMessage::Ask(ask) => self.on_ask(from, ask, now),
-            TicketMessage::Vouch { number, since, proposed, waiters } => {
-                self.on_vouch(from, (number, since), proposed, &waiters, now);
-            }
+            TicketMessage::Vouch(vouch) => self.on_vouch(from, &vouch, now),
             TicketMessage::Gone { seat } => self.on_gone(seat),
             TicketMessage::NotMe { seat, since, is_vacant, standing } => {
                 self.on_not_me(from, seat, (since, is_vacant), standing, now);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use crate::base::{Ask, Deed, MemberId, Rng, Seat, Standing, Ticket, Time, Waiter};
+use crate::base::{Ask, Deed, MemberId, Rng, Seat, Standing, Ticket, Time, Vouch, Waiter};
 
 use super::book::Book;
 use super::exclusion::Exclusion;
@@ -38,6 +38,8 @@ struct Word {
     since: u64,
     /// The last one that it has answered.
     question: Question,
+    /// Whether it was sure of a seat itself.
+    is_sure: bool,
 }
 
 impl Word {
@@ -251,18 +253,14 @@ impl Place {
 
     /// A member has answered one of our questions, and has perhaps taken notice of what we propose. False if that counts no
     /// more.
-    pub(super) fn hear_word(
-        &mut self,
-        by: MemberId,
-        (number, since): (u64, u64),
-        proposed: Option<u32>,
-    ) -> bool {
+    pub(super) fn hear_word(&mut self, by: MemberId, vouch: &Vouch) -> bool {
+        let Vouch { number, since, proposed, is_sure, .. } = *vouch;
         let asked = self.asked.iter().find(|question| question.number == number);
         let Some(question) = asked.copied() else { return false };
-        let word = self.words.entry(by).or_insert(Word { since, question });
+        let word = self.words.entry(by).or_insert(Word { since, question, is_sure });
         word.since = word.since.max(since);
         if word.question.number < number {
-            word.question = question;
+            (word.question, word.is_sure) = (question, is_sure);
         }
         if let Some(proposal) = &mut self.proposal
             && proposed == Some(proposal.deed.version)
@@ -297,11 +295,17 @@ impl Place {
         self.is_settled && self.release.is_none() && !self.is_denied && self.has_words(config, now)
     }
 
-    /// Whether our predecessor has vouched for us lately.
-    pub(super) fn is_led(&self, config: &Config, now: Time) -> bool {
-        let first = self.deed.witnesses.first();
-        let word = first.and_then(|first| self.words.get(&first.member).map(|word| (first, word)));
-        word.is_some_and(|(first, word)| word.since <= first.incarnation && now < word.until(config))
+    /// Since when the ticket has been of no use to us: we are not sure of it, or give it back.
+    pub(super) fn unused_since(&self) -> Time {
+        self.release.as_ref().map_or(self.last_sure, |release| release.since.min(self.last_sure))
+    }
+
+    /// Whether our predecessor has vouched for us lately; and whether it was sure of its own seat, so that what we give back
+    /// can be had again.
+    pub(super) fn led(&self, config: &Config, now: Time) -> Option<bool> {
+        let first = self.deed.witnesses.first()?;
+        let word = self.words.get(&first.member)?;
+        (word.since <= first.incarnation && now < word.until(config)).then_some(word.is_sure)
     }
 }
 

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::*;
-use crate::base::{Ask, MemberId, Rng, Seat, TicketMessage, Time};
+use crate::base::{Ask, MemberId, Rng, Seat, TicketMessage, Time, Vouch};
 
 const TURN: Duration = Duration::from_secs(5);
 
@@ -550,11 +550,15 @@ fn asks(machine: &mut Tickets) -> Vec<Ask> {
     outputs.filter_map(ask).collect()
 }
 
+fn vouch(number: u64, since: u64) -> TicketMessage {
+    TicketMessage::Vouch(Vouch { number, since, proposed: None, is_sure: true, waiters: Vec::new() })
+}
+
 #[test]
 fn a_word_for_an_earlier_seat_does_not_count_for_the_next() {
     for (number, counts) in [(granted(2).1, true), (granted(1).1, false)] {
         let (mut machine, _) = granted(2);
-        let message = TicketMessage::Vouch { number, since: 1, proposed: None, waiters: Vec::new() };
+        let message = vouch(number, 1);
         machine.handle(Input::Received { from: id(0), message }, Time::from_secs(2));
         assert_eq!(machine.sure_seat(Time::from_secs(2)).is_some(), counts);
     }
@@ -599,7 +603,7 @@ fn only_a_seat_that_was_never_taken_is_called_vacant() {
 fn the_word_of_who_has_forgotten_its_seat_does_not_count() {
     for (since, counts) in [(1, true), (2, false)] {
         let (mut machine, number) = granted(2);
-        let message = TicketMessage::Vouch { number, since, proposed: None, waiters: Vec::new() };
+        let message = vouch(number, since);
         machine.handle(Input::Received { from: id(0), message }, Time::from_secs(2));
         assert_eq!(machine.sure_seat(Time::from_secs(2)).is_some(), counts);
     }

@@ -1,6 +1,6 @@
 //! Questions and answers: a seat asks those before it, and they tell it whether it still has its place.
 
-use crate::base::{Ask, MemberId, Seat, Standing, TicketMessage, Time, Waiter};
+use crate::base::{Ask, MemberId, Seat, Standing, TicketMessage, Time, Vouch};
 
 use super::machine::{State, Tickets};
 use super::nouns::Event;
@@ -27,7 +27,7 @@ impl Tickets {
     fn ask_whether_gone(&mut self, now: Time) {
         let State::In(place) = &self.state else { return };
         let seat = place.seat;
-        if now < place.last_sure + 2 * self.config.lease {
+        if now < place.unused_since() + 2 * self.config.lease {
             return;
         }
         match self.rng.below(self.known.len() + 1).checked_sub(1).and_then(|index| self.known.get(index)) {
@@ -72,8 +72,8 @@ impl Tickets {
         known.asked_at = Some(now);
         known.is_followed = true;
         known.is_settled = is_settled;
-        let (since, waiters) = (self.first, self.waiting.told(now));
-        self.send(from, TicketMessage::Vouch { number, since, proposed, waiters });
+        let (since, is_sure, waiters) = (self.first, self.sure_seat(now).is_some(), self.waiting.told(now));
+        self.send(from, TicketMessage::Vouch(Vouch { number, since, proposed, is_sure, waiters }));
         if matches!(&self.state, State::In(place) if place.deed.next == seat) {
             self.update_successor(now);
         }
@@ -116,17 +116,10 @@ impl Tickets {
         !locks.is_empty()
     }
 
-    pub(super) fn on_vouch(
-        &mut self,
-        from: MemberId,
-        (number, since): (u64, u64),
-        proposed: Option<u32>,
-        waiters: &[Waiter],
-        now: Time,
-    ) {
-        self.waiting.heard(waiters, now);
+    pub(super) fn on_vouch(&mut self, from: MemberId, vouch: &Vouch, now: Time) {
+        self.waiting.heard(&vouch.waiters, now);
         let State::In(place) = &mut self.state else { return };
-        if place.hear_word(from, (number, since), proposed) {
+        if place.hear_word(from, vouch) {
             self.settle(now);
             self.adopt(now);
         }

@@ -10,7 +10,8 @@ use crate::sim::Spread;
 #[derive(Debug, Default)]
 pub(super) struct Debts {
     open: Vec<Debt>,
-    /// Tickets that are lost because more fell silent than the ring bears. Until they are back it bears less.
+    /// Tickets that are lost because more fell silent than the ring bears, or that nobody owes. Until they are back it bears
+    /// less.
     lost: Vec<Ticket>,
     /// When a seat last fell silent or came back: crashes and pauses.
     silences: VecDeque<Time>,
@@ -42,6 +43,11 @@ impl Debts {
 
     pub(super) fn owed(&mut self, ticket: Ticket, since: Time) {
         self.open.push(Debt { ticket, since });
+    }
+
+    /// Its owner has crashed, and it may or may not come back.
+    pub(super) fn lose(&mut self, ticket: Ticket) {
+        self.lost.push(ticket);
     }
 
     /// Somebody has these tickets to give.

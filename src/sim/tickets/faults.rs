@@ -107,7 +107,9 @@ impl Ring {
         self.checks.claimed(member, None, now, |_| false);
         if let Some(seat) = seat {
             self.seated(member, None);
-            self.fell_silent(seat, sure.is_some());
+            if !self.fell_silent(seat, sure.is_some()) {
+                self.checks.debts.lose(seat.ticket);
+            }
         }
         true
     }

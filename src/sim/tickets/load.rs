@@ -3,7 +3,7 @@
 //! A *reminder* is an ask that tells nothing which its receiver has not answered before, only that who asks is there: the
 //! paper's ALIVE. All other asks tell of a changed deed, until that is answered: its UPDATE as well.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::base::{Ask, Time};
@@ -22,8 +22,8 @@ struct Counts {
     asked: u32,
     /// When it sent its last reminders, by its own clock.
     reminders: VecDeque<Time>,
-    /// The round in which it was reminded last, and how often.
-    reminded: (i64, u32),
+    /// The round in which it was reminded last, and by whom.
+    reminded: (i64, BTreeSet<u32>),
     /// What it has asked lately.
     said: VecDeque<(u64, Told)>,
 }
@@ -44,7 +44,7 @@ pub(super) struct Load {
     /// Of what each has told each, the last that was answered, with its number.
     answered: BTreeMap<(u32, u32), (u64, Told)>,
     reminders: u64,
-    most_reminded: u32,
+    most_reminded: usize,
 }
 
 impl Load {
@@ -108,16 +108,19 @@ impl Load {
         self.reminders += 1;
         counts.reminders.push_back(shown);
         let first = (counts.reminders.len() > self.witnesses).then(|| counts.reminders.pop_front()).flatten();
-        self.remind(to, now);
+        self.remind(from, to, now);
         first.map(|first| shown.since(first)).filter(|within| *within < self.round)
     }
 
-    fn remind(&mut self, to: u32, now: Time) {
-        let round = now.as_nanos() / nanos(self.round);
+    fn remind(&mut self, from: u32, to: u32, now: Time) {
+        let now = now.as_nanos() / nanos(self.round);
         let Some(counts) = self.of.get_mut(to as usize) else { return };
-        counts.reminded =
-            if counts.reminded.0 == round { (round, counts.reminded.1 + 1) } else { (round, 1) };
-        self.most_reminded = self.most_reminded.max(counts.reminded.1);
+        let (round, by) = &mut counts.reminded;
+        if std::mem::replace(round, now) != now {
+            by.clear();
+        }
+        by.insert(from);
+        self.most_reminded = self.most_reminded.max(by.len());
     }
 
     /// An answer has come back.
@@ -135,8 +138,8 @@ impl Load {
         self.reminders
     }
 
-    /// The most reminders for one member in one round.
-    pub(super) fn most_reminded(&self) -> u32 {
+    /// The most others that reminded one member in one round.
+    pub(super) fn most_reminded(&self) -> usize {
         self.most_reminded
     }
 

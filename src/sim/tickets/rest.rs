@@ -43,8 +43,8 @@ impl Ring {
         }
     }
 
-    /// The owner of a seat crashed, or stands still, or is back from that.
-    pub(super) fn fell_silent(&mut self, seat: Seat, is_owed: bool) {
+    /// The owner of a seat crashed, or stands still, or is back from that. Gives whether its ticket must come back.
+    pub(super) fn fell_silent(&mut self, seat: Seat, is_owed: bool) -> bool {
         let config = &self.scenario.config;
         let within = freed_within(config);
         // In a small ring more than half must be there.
@@ -61,6 +61,7 @@ impl Ring {
             self.checks.debts.owed(seat.ticket, self.now);
             self.mail.post(Parcel::Due { ticket: seat.ticket, since: self.now }, self.now + within, self.now);
         }
+        is_owed && is_large
     }
 
     /// By now somebody must have had it.

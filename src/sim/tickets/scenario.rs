@@ -64,8 +64,8 @@ pub struct Outcome {
     pub busiest: u32,
     /// Asks that told nothing new, only that who asked was there: the paper's ALIVE. The others are its UPDATE as well.
     pub reminders: u64,
-    /// The most of them for one member in one round.
-    pub most_reminded: u32,
+    /// The most others that sent them to one member in one round.
+    pub most_reminded: usize,
     /// The most asks per round that one member sent or got, while the ring was at rest.
     pub asks_at_rest: f64,
     /// The longest that a member with work waited for a slot after the faults were over.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use crate::base::{Deed, Seat, Standing, TicketMessage, Time};
+use crate::base::{Deed, Seat, Standing, TicketMessage, Time, Vouch};
 use crate::proto::tickets::Event;
 use crate::sim::numbers::member_number;
 
@@ -124,7 +124,7 @@ fn told(message: &TicketMessage) -> String {
             let settled = if ask.is_settled { "settled" } else { "unsettled" };
             format!("Ask {} {settled} {}", place(&ask.seat), stands(&ask.standing))
         }
-        TicketMessage::Vouch { number, proposed, .. } => format!("Vouch #{number} {proposed:?}"),
+        TicketMessage::Vouch(Vouch { number, proposed, .. }) => format!("Vouch #{number} {proposed:?}"),
         TicketMessage::Gone { seat } => format!("Gone {}", place(seat)),
         TicketMessage::NotMe { seat, .. } => format!("NotMe {}", place(seat)),
         TicketMessage::Wait { coordinators } => {

@@ -274,8 +274,8 @@ impl Ring {
             return;
         };
         place.was_alone = place.is_alone(now);
-        if let Input::Received { from, message: TicketMessage::Vouch { number, .. } } = &input {
-            self.load.answered(member_number(*from), member, *number);
+        if let Input::Received { from, message: TicketMessage::Vouch(vouch) } = &input {
+            self.load.answered(member_number(*from), member, vouch.number);
         }
         let Some(machine) = &mut place.machine else { return };
         let mut outputs = std::mem::take(&mut self.outputs);

@@ -144,3 +144,29 @@ fn who_would_give_its_ticket_back_and_stays_alone_has_another_seat() {
     assert!(after.incarnation > before.incarnation);
     assert_eq!(world.violations, [""; 0]);
 }
+
+/// What one member gave back was taken by nobody. Those after it gave theirs to it, one after the other, and there no ticket
+/// could be had from any more.
+#[test]
+fn what_nobody_takes_back_draws_no_other_ticket_in_and_is_given_up() {
+    let mut world = World::new(11, Config::new(8, 2, secs(2.0)));
+    world.all_work();
+    world.run_for(30.0);
+    let stuck = world.ring()[0];
+    world.loss =
+        Box::new(move |message, from, _| from == stuck && matches!(message, TicketMessage::Release { .. }));
+    while place(&world, stuck).release.is_none() {
+        world.run_for(0.1);
+    }
+    let seat = place(&world, stuck).seat;
+    world.run_for(10.0);
+    let next = place(&world, stuck).latest().next;
+    world.served.clear();
+    world.run_for(30.0);
+    assert_eq!(place(&world, stuck).latest().next, next);
+    assert_eq!(world.served.len(), 10, "all others have their turns: {:?}", world.served);
+    world.run_for(60.0);
+    assert_ne!(world.members[stuck].as_ref().unwrap().seat(), Some(seat));
+    assert_eq!(world.violations, [""; 0]);
+    assert!(world.served.contains_key(&stuck), "it has another one: {:?}", world.served);
+}

@@ -40,7 +40,7 @@ fn asked(machine: &mut Tickets) -> (Vec<usize>, u64) {
 }
 
 fn vouch(machine: &mut Tickets, by: usize, number: u64, at: f64) {
-    let message = TicketMessage::Vouch { number, since: 1, proposed: None, waiters: Vec::new() };
+    let message = super::vouch(number, 1);
     machine.handle(Input::Received { from: id(by), message }, Time::ZERO + secs(at));
 }
 
