@@ -246,8 +246,7 @@ fn members(members: &[MemberReport]) -> String {
     let mut rows = String::new();
     for member in by_name(members) {
         let class = if member.suspected { r#" class="suspected""# } else { "" };
-        let clock =
-            member.clock_offset_ms.map_or("–".to_owned(), |ms| format!("{:+.1} s", ms as f64 / 1e3));
+        let clock = member.clock_offset_ms.map_or("–".to_owned(), |ms| format!("{:+.1} s", tenths(ms)));
         let _ = write!(
             rows,
             r#"<tr{class}><td>{}</td><td>{}</td><td class="number">{}</td><td class="number">{}</td><td class="number">{}</td><td class="number">{clock}</td><td class="number">{}</td></tr>"#,
@@ -306,4 +305,8 @@ pub(super) fn escape(text: &str) -> String {
         }
     }
     out
+}
+/// Seconds, rounded so that nobody reads "-0.0".
+fn tenths(ms: i64) -> f64 {
+    (ms as f64 / 100.0).round() / 10.0 + 0.0
 }
