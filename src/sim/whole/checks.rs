@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::{Session, Time, TokenId};
+use crate::base::{Hearsay, Session, Time, TokenId};
+use crate::proto::agent::rules;
 
 use super::passings::{Losses, Passings};
 use super::standing::Standing;
@@ -15,6 +16,8 @@ use super::violation::Violation;
 pub(super) struct Checks {
     holders: BTreeMap<TokenId, usize>,
     sessions: BTreeMap<TokenId, Session>,
+    /// When each token was in somebody's hands last.
+    last_held: BTreeMap<TokenId, Time>,
     passings: Passings,
     pulls: BTreeMap<usize, TokenId>,
     standing: Standing,
@@ -65,6 +68,8 @@ impl Checks {
             self.complain(Violation::TwoHolders { at, token, first, second: member });
         }
         self.holders.insert(token, member);
+        // It may be discarded in the same breath.
+        self.last_held.insert(token, at);
     }
 
     pub(super) fn released(&mut self, member: usize, to: usize, token: TokenId, session: Session, at: Time) {
@@ -136,6 +141,19 @@ impl Checks {
                 Some(&holder) if holder == member => {}
                 Some(&first) => self.complain(Violation::TwoHolders { at, token, first, second: member }),
                 None => self.complain(Violation::HeldAfterRestart { at, member, token }),
+            }
+        }
+    }
+
+    /// What a member takes to have been seen must have been there to be seen. The rules allow for sightings that are some
+    /// seconds younger than they should be, and for no more: such a one proves good tokens spurious.
+    pub(super) fn believes(&mut self, member: usize, hearsay: &Hearsay, at: Time) {
+        self.last_held.extend(self.holders.keys().map(|token| (*token, at)));
+        for sighting in hearsay.iter().flatten() {
+            let (token, seen) = (sighting.token, at - sighting.age);
+            let last = self.last_held.get(&token).copied();
+            if let Some(last) = last.filter(|last| seen > *last + rules::Sightings::default().margin) {
+                self.complain(Violation::SeenAfterItsEnd { at, member, token, seen, last });
             }
         }
     }

@@ -315,9 +315,10 @@ impl Whole {
         for output in outputs {
             self.obey(member, output);
         }
-        if let Some(node) = self.places.get(member).and_then(|place| place.node.as_ref()) {
+        if let Some(Place { node: Some(node), clock, .. }) = self.places.get(member) {
             let token = node.token().map(|(token, _)| token);
             self.checks.claims(member, token, |token| node.holds(token), now);
+            self.checks.believes(member, &node.hearsay(clock.shows(now)), now);
         }
         self.look_at_ticket(member);
         self.timers.arm(u32::try_from(member).unwrap_or(u32::MAX), deadline);
