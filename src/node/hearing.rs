@@ -110,7 +110,7 @@ impl Node {
     /// tokens spurious that are all the circle has, and keeps it from missing one that it lost. Answers cannot be late:
     /// each repeats the nonce of a question that is open. A question says so by its number, which is above all that its
     /// sender asked before, and by our record, which is none of a run before this one; and while we were deaf it may
-    /// have waited in the socket.
+    /// have waited in the socket. Who keeps one back can still bring it late, until its sender's next question comes.
     fn is_said_now(&self, question: &Header, record: u64, now: Time) -> bool {
         record == self.record.sequence
             && self.last_questions.is_newest(question.sender, question.nonce.sequence())

@@ -89,6 +89,7 @@ impl Whole {
         let first = ids.first().copied().unwrap_or(ANYONE);
         let charter = authority.sign_charter(charter(scenario, &authority, first));
         let peace_at = Time::ZERO + scenario.duration;
+        let checks = Checks::new(faults.longest_way());
         let mut whole = Self {
             enrolment: charter.clone(),
             charter,
@@ -99,7 +100,7 @@ impl Whole {
             network: Network::new(faults, rng.child()),
             mail: Mail::default(),
             timers: Timers::default(),
-            checks: Checks::default(),
+            checks,
             ring: Books::new(scenario),
             memory: Memory::default(),
             outcome: Outcome { runs: 1, ..Outcome::default() },
