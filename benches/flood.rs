@@ -161,7 +161,13 @@ fn gated_junk(target: &Lab) -> Vec<u8> {
     let stranger = PrivateKey::from_seed(Suite::Ed25519, [1; 32]);
     let member: MemberId = credentials.key.member_id();
     let header = Header::bare(wire::Kind::Scout, credentials.roll.circle(), stranger.member_id(), member);
-    let body = Body::Scout { hearsay: [None; 2], charter_version: 1, bans_version: 0, entries: Vec::new() };
+    let body = Body::Scout {
+        record: 0,
+        hearsay: [None; 2],
+        charter_version: 1,
+        bans_version: 0,
+        entries: Vec::new(),
+    };
     let datagram = pad_to(Datagram { header, body, certificate: None, padding: 0 }, 1_100);
     datagram.encode(&[0; 32], |bytes| stranger.sign(bytes)).unwrap()
 }

@@ -115,7 +115,7 @@ fn datagrams(circle: &Circle) -> Vec<Vec<u8>> {
     let serials = (0..).take(BANS_LIMIT).collect();
     let longest = [
         Body::Ack { entries: entries.clone() },
-        Body::Scout { hearsay: [None; 2], charter_version: 1, bans_version: 0, entries },
+        Body::Scout { record: 0, hearsay: [None; 2], charter_version: 1, bans_version: 0, entries },
         Body::Bans(circle.authority.sign_bans(1, serials).unwrap()),
         Body::Ticket { epoch: 1, message: longest_ask() },
     ];

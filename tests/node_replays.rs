@@ -6,10 +6,11 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use common::datagrams::{GATE, forge};
 use common::{Circle, DELAY, Fate, Packet, elsewhere, millis, secs};
-use stroll::base::CircleId;
+use stroll::base::{CircleId, TokenId};
 use stroll::node::{Command, Event};
 use stroll::proto::agent;
 use stroll::proto::handoff;
@@ -238,6 +239,81 @@ fn replayed_scouts_do_not_kill_the_token_that_replaced_a_lost_one() {
     };
     let removed = circle.events_since(begin).into_iter().filter(is_removed).count();
     assert_eq!((removed, circle.tokens_alive()), (0, 1));
+}
+
+/// The holder crashes, and comes back when another token is there. It is neither 0 nor 2.
+fn replace_token(circle: &mut Circle) {
+    let is_theirs = |circle: &Circle| matches!(circle.holder(), Some(1 | 3));
+    assert!(circle.drive_until(secs(60), is_theirs));
+    let (holder, made) = (circle.holder().unwrap(), circle.regenerations().len());
+    circle.crash(holder);
+    assert!(circle.drive_until(secs(60), |circle| circle.regenerations().len() > made));
+    circle.restart(holder);
+    // Older than the margin that sightings are given.
+    circle.drive(secs(10));
+}
+
+/// How long ago a member believes that a token was seen.
+fn believed_age(circle: &Circle, member: usize, token: TokenId) -> Option<Duration> {
+    let hearsay = circle.node(member).hearsay(circle.now);
+    hearsay.iter().flatten().find(|sighting| sighting.token == token).map(|sighting| sighting.age)
+}
+
+/// For the next half a minute nobody takes the token that is there for spurious.
+fn assert_token_stays(circle: &mut Circle) {
+    let (begin, made) = (circle.now, circle.regenerations().len());
+    circle.drive(secs(30));
+    let is_removed =
+        |(_, _, event): &(_, usize, Event)| matches!(event, Event::Agent(agent::Event::Discarded { .. }));
+    let removed = circle.events_since(begin).into_iter().filter(is_removed).count();
+    assert_eq!((removed, circle.tokens_alive(), circle.regenerations().len()), (0, 1, made));
+}
+
+#[test]
+fn what_was_told_of_a_token_before_a_restart_is_not_believed_after_it() {
+    // The last numbers are forgotten with the restart, so the Scout passed for a new one. "The token is here", said a
+    // minute ago of one that has died since, made the member discard the one that had replaced it, and all others after it.
+    let mut circle = Circle::running_with_token_at(4, 2);
+    let token = circle.node(2).token().unwrap().0;
+    let scout = circle.log.iter().rfind(|packet| packet.is(Kind::Scout, 2, 0)).unwrap().clone();
+    replace_token(&mut circle);
+    circle.restart(0);
+    circle.inject(0, &scout.bytes, scout.from);
+    assert!(believed_age(&circle, 0, token).is_none_or(|age| age > secs(10)));
+    assert_token_stays(&mut circle);
+}
+
+#[test]
+fn what_a_scout_tells_that_comes_much_too_late_is_not_believed() {
+    // Members remember the two tokens seen last, so a third one is unheard of. A Scout that was overtaken by a few others
+    // is answered; but it told of a token that had died long before as if it were there.
+    let mut circle = Circle::running(4);
+    circle.set_network(|packet| if packet.is(Kind::Scout, 2, 0) { Fate::Hold } else { Fate::Deliver });
+    circle.drive_to_slot_of(2);
+    circle.heal();
+    let (scout, token) = (circle.held.pop().unwrap(), circle.node(2).token().unwrap().0);
+    replace_token(&mut circle);
+    replace_token(&mut circle);
+    assert_eq!(believed_age(&circle, 0, token), None, "two others came since");
+    let answers = circle.inject(0, &scout.bytes, scout.from);
+    assert_eq!(answers.iter().map(Packet::kind).collect::<Vec<_>>(), [Kind::Report]);
+    assert_eq!(believed_age(&circle, 0, token), None);
+    assert_token_stays(&mut circle);
+}
+
+#[test]
+fn what_waited_in_the_socket_while_a_member_slept_is_not_believed() {
+    let mut circle = Circle::running_with_token_at(4, 2);
+    let token = circle.node(2).token().unwrap().0;
+    circle.set_network(|packet| if packet.receiver == Some(0) { Fate::Hold } else { Fate::Deliver });
+    let begin = circle.now;
+    replace_token(&mut circle);
+    circle.heal();
+    circle.command(0, Command::Slept { asleep: circle.now.since(begin), fresh_secret: [77; 32] });
+    circle.release_held();
+    circle.drive(secs(1));
+    assert!(believed_age(&circle, 0, token).is_none_or(|age| age > secs(10)));
+    assert_token_stays(&mut circle);
 }
 
 #[test]

@@ -3,12 +3,13 @@
 //! A question bears a number that is higher than those of all questions that its sender asked before, in earlier runs
 //! too. Whoever is asked remembers the last ones of each member: what is among them is a copy, and what is below them all
 //! was recorded or came much too late. Those in between were overtaken on their way, as happens to what is said at one
-//! moment: in a ring of tickets that is a lot. Answers need no numbers: each repeats the nonce of a question that is
-//! open. `admission` asks here.
+//! moment: in a ring of tickets that is a lot. They are answered, but what they tell of tokens is old. Answers need no
+//! numbers: each repeats the nonce of a question that is open. `admission` asks here, and `hearing`.
 //!
 //! After a restart the last numbers are forgotten; then the address record, which is saved, still tells apart the runs of a
 //! sender. What remains to whoever records is one answer, no longer than the question, to each question of the
-//! sender's present run, and it makes nobody look alive: only answers do that.
+//! sender's present run, and it makes nobody look alive: only answers do that. Nor is it believed: it was said to a run
+//! that is over, and the record of the receiver in it shows that.
 
 use std::collections::BTreeMap;
 
@@ -31,6 +32,11 @@ impl LastQuestions {
             let is_recent = last.len() < REMEMBERED || last.first().is_some_and(|first| sequence > *first);
             is_recent && last.binary_search(&sequence).is_err()
         })
+    }
+
+    /// Whether this one, which was heard, is newer than all others: nothing that was said since has come before it.
+    pub(super) fn is_newest(&self, member: MemberId, sequence: u64) -> bool {
+        self.0.get(&member).and_then(|last| last.last()).is_none_or(|last| *last <= sequence)
     }
 
     /// Remembers a question whose signature was good.
@@ -82,6 +88,20 @@ mod tests {
         last.note(member(1), 20);
         assert!(!last.is_new(member(1), 20), "once");
         assert!(!last.is_new(member(1), 3), "it was heard, though it is not remembered");
+    }
+
+    #[test]
+    fn who_was_overtaken_is_heard_but_is_not_the_newest() {
+        let mut last = LastQuestions::default();
+        for sequence in [5, 9, 7] {
+            last.note(member(1), sequence);
+            assert_eq!(last.is_newest(member(1), sequence), sequence != 7);
+        }
+        last.note(member(2), 3);
+        assert!(
+            last.is_newest(member(2), 3) && last.is_newest(member(1), 9),
+            "others have their own numbers"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::Time;
+use crate::base::{Hearsay, Time};
 use crate::proto::directory::Learned;
 use crate::proto::{agent, handoff, load};
 use crate::trust::Refusal;
@@ -68,7 +68,9 @@ impl Node {
                 self.learn_later(entries, now);
             }
             Body::EarlyStop => self.to_handoff.push_back(hand(handoff::Message::EarlyStop(header.nonce))),
-            Body::Scout { hearsay, charter_version, bans_version, entries } => {
+            Body::Scout { record, hearsay, charter_version, bans_version, entries } => {
+                let hearsay =
+                    if self.is_said_now(&header, record, now) { hearsay } else { Hearsay::default() };
                 self.learn_all(entries, now);
                 self.share_versions(from, charter_version, bans_version, now);
                 self.to_agent.push_back(say(agent::Message::Scout { hearsay }));
@@ -102,6 +104,17 @@ impl Node {
             // An answer to somebody who was not a member when it asked: nothing that a node asks for.
             Body::Enrolled { .. } => {}
         }
+    }
+
+    /// Whether what a question tells of tokens was true just now. "It was here a moment ago", heard a minute late, proves
+    /// tokens spurious that are all the circle has, and keeps it from missing one that it lost. Answers cannot be late:
+    /// each repeats the nonce of a question that is open. A question says so by its number, which is above all that its
+    /// sender asked before, and by our record, which is none of a run before this one; and while we were deaf it may
+    /// have waited in the socket. Who keeps one back can still bring it late, until its sender's next question comes.
+    fn is_said_now(&self, question: &Header, record: u64, now: Time) -> bool {
+        record == self.record.sequence
+            && self.last_questions.is_newest(question.sender, question.nonce.sequence())
+            && now >= self.unhealthy_until
     }
 
     fn learn_all(&mut self, entries: Vec<Entry>, now: Time) {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::{MemberId, Nonce, Rng, Session, Time, TokenId};
+use crate::base::{Hearsay, MemberId, Nonce, Rng, Session, Time, TokenId};
 use crate::proto::agent::{self, Agent};
 use crate::proto::directory::Directory;
 use crate::proto::handoff::{self, Handoff};
@@ -287,6 +287,11 @@ impl Node {
     /// Whether it has authority over this token: it holds it, or offers it and was not taken at its word yet.
     pub fn holds(&self, token: TokenId) -> bool {
         self.handoff.holds(token)
+    }
+
+    /// What it has seen and heard of tokens, and tells the others.
+    pub fn hearsay(&self, now: Time) -> Hearsay {
+        self.agent.hearsay(now)
     }
 
     /// Its own signed address with its certificate.

@@ -102,9 +102,9 @@ impl Node {
 
     fn send_scout(&mut self, address: SocketAddr, member: MemberId, with_certificate: bool, now: Time) {
         let nonce = self.ask(Kind::Scout, member, now);
-        let agent::Message::Scout { hearsay } = self.agent.scout(now) else { return };
         let body = Body::Scout {
-            hearsay,
+            record: self.directory.get(member).map_or(0, |known| known.entry().record.sequence),
+            hearsay: self.hearsay(now),
             charter_version: self.identity.roll.charter().version,
             bans_version: self.identity.roll.bans_version(),
             entries: vec![self.entry()],

@@ -205,6 +205,7 @@ fn question(credentials: &Credentials, to: MemberId, nonce: Nonce) -> Vec<u8> {
     let Credentials { key, certificate, roll, gate, .. } = credentials;
     let header = Header { nonce, ..Header::bare(Kind::Scout, roll.circle(), key.member_id(), to) };
     let body = Body::Scout {
+        record: 0,
         hearsay: [None; 2],
         charter_version: roll.charter().version,
         bans_version: roll.bans_version(),

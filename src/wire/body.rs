@@ -75,6 +75,9 @@ pub enum Body {
     },
     /// How long did you wait, what have you seen?
     Scout {
+        /// The number of the receiver's own address record, as far as the one who asks knows it; zero if it does not. So
+        /// whoever has started anew tells what is said to it now from what was said to it before.
+        record: u64,
         /// What the one who asks has seen.
         hearsay: Hearsay,
         /// Of the charter that it runs by.
@@ -185,7 +188,8 @@ impl Body {
                 write_cool(*cool, out);
                 write_entries(entries, out);
             }
-            Self::Scout { hearsay, charter_version, bans_version, entries } => {
+            Self::Scout { record, hearsay, charter_version, bans_version, entries } => {
+                out.u64(*record);
                 write_hearsay(hearsay, out);
                 out.u32(*charter_version).u32(*bans_version);
                 write_entries(entries, out);
@@ -227,6 +231,7 @@ impl Body {
                 entries: read_entries(input)?,
             },
             Kind::Scout => Self::Scout {
+                record: input.u64()?,
                 hearsay: read_hearsay(input)?,
                 charter_version: input.u32()?,
                 bans_version: input.u32()?,
@@ -408,7 +413,8 @@ mod tests {
     fn each_place_of_a_hearsay_is_kept_apart() {
         let sighting = Some(samples::sighting(3));
         for hearsay in [[None, None], [sighting, None], [None, sighting], [sighting, sighting]] {
-            let body = Body::Scout { hearsay, charter_version: 2, bans_version: 3, entries: Vec::new() };
+            let (record, charter_version, bans_version) = (1, 2, 3);
+            let body = Body::Scout { record, hearsay, charter_version, bans_version, entries: Vec::new() };
             assert_eq!(read_back(&body), Ok(body));
         }
     }

@@ -6,7 +6,7 @@
 //! | offset | bytes | what |
 //! |---:|---:|---|
 //! | 0 | 4 | magic, `strl` |
-//! | 4 | 1 | version, 1 |
+//! | 4 | 1 | version, 2 |
 //! | 5 | 1 | kind |
 //! | 6 | 2 | flags: bit 0 a certificate follows, bit 1 padded; the others are zero |
 //! | 8 | 16 | circle |
@@ -25,8 +25,8 @@ use super::codec::{Malformed, Reader, Writer};
 /// The first bytes of every datagram: a filter in front of the socket can go by them.
 pub(super) const MAGIC: [u8; 4] = *b"strl";
 
-/// The only version there is.
-pub(super) const VERSION: u8 = 1;
+/// The only version that is spoken. In the first, a scout did not say to which run of its receiver it was.
+pub(super) const VERSION: u8 = 2;
 
 /// The token in datagrams that are about none.
 pub const NO_TOKEN: TokenId = TokenId { created_ms: 0, generator: MemberId::from_bytes([0; 16]), random: 0 };
@@ -346,7 +346,7 @@ mod tests {
         };
         let mut out = Writer::new();
         header.write(Flags { certificate: true, padded: false }, &mut out);
-        let mut expected = b"strl\x01\x03\x00\x01".to_vec();
+        let mut expected = b"strl\x02\x03\x00\x01".to_vec();
         for (byte, count) in [(1, 16), (2, 16), (3, 16), (4, 8), (5, 16), (6, 8), (7, 8), (8, 16)] {
             expected.extend(std::iter::repeat_n(byte, count));
         }

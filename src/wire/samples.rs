@@ -108,7 +108,7 @@ pub(super) fn longest_body(kind: Kind) -> Body {
         Kind::Leave => Body::Leave { sequence: 5 },
         Kind::Ack => Body::Ack { entries },
         Kind::Commit => Body::Commit { age, cool, entries },
-        Kind::Scout => Body::Scout { hearsay, charter_version: 2, bans_version: 3, entries },
+        Kind::Scout => Body::Scout { record: 1, hearsay, charter_version: 2, bans_version: 3, entries },
         Kind::Report => Body::Report {
             hearsay,
             waited: Some(age),
@@ -291,8 +291,9 @@ fn any_entries() -> impl Strategy<Value = Vec<Entry>> {
 }
 
 fn any_scout() -> impl Strategy<Value = Body> {
-    (any_hearsay(), any::<(u32, u32)>(), any_entries()).prop_map(
-        |(hearsay, (charter_version, bans_version), entries)| Body::Scout {
+    (any_hearsay(), any::<(u64, u32, u32)>(), any_entries()).prop_map(
+        |(hearsay, (record, charter_version, bans_version), entries)| Body::Scout {
+            record,
             hearsay,
             charter_version,
             bans_version,

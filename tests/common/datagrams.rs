@@ -63,7 +63,13 @@ impl Circle {
             Body::Ack { entries: entries.clone() },
             Body::Commit { age: secs(1), cool: Duration::ZERO, entries: entries.clone() },
             Body::EarlyStop,
-            Body::Scout { hearsay: [None; 2], charter_version: 1, bans_version: 0, entries: entries.clone() },
+            Body::Scout {
+                record: 0,
+                hearsay: [None; 2],
+                charter_version: 1,
+                bans_version: 0,
+                entries: entries.clone(),
+            },
             Body::Report {
                 hearsay: [None; 2],
                 waited: None,

@@ -17,7 +17,7 @@ pub(crate) fn run(data: &[u8]) {
     }
     // The same behind the first checks: right preamble, circle, receiver and gate.
     let mut bytes = data.to_vec();
-    bytes[..5].copy_from_slice(b"strl\x01");
+    bytes[..5].copy_from_slice(b"strl\x02");
     bytes[5] = 1 + bytes[5] % 18;
     bytes[8..24].copy_from_slice(CIRCLE.as_bytes());
     if !bytes[40].is_multiple_of(4) {

@@ -179,7 +179,7 @@ impl World {
         let mut bytes = vec![0; 112];
         let fuzzed = source.take(56);
         bytes[56..56 + fuzzed.len()].copy_from_slice(fuzzed);
-        bytes[..5].copy_from_slice(b"strl\x01");
+        bytes[..5].copy_from_slice(b"strl\x02");
         bytes[5] = 1 + source.byte() % 18;
         bytes[7] = source.byte() % 4;
         let receiver = if source.below(4) == 0 { ANYONE } else { self.nodes[number].id() };

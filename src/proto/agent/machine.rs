@@ -467,7 +467,8 @@ impl Agent {
         }
     }
 
-    fn hearsay(&self, now: Time) -> Hearsay {
+    /// What this member has seen and heard of tokens.
+    pub fn hearsay(&self, now: Time) -> Hearsay {
         if self.config.rules.sightings.is_none() {
             return Hearsay::default();
         }

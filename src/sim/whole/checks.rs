@@ -3,8 +3,10 @@
 //! They keep their own books, from what nodes are seen to do, and do not trust what nodes think.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use crate::base::{Session, Time, TokenId};
+use crate::base::{Hearsay, Session, Time, TokenId};
+use crate::proto::agent::rules;
 
 use super::passings::{Losses, Passings};
 use super::standing::Standing;
@@ -15,6 +17,10 @@ use super::violation::Violation;
 pub(super) struct Checks {
     holders: BTreeMap<TokenId, usize>,
     sessions: BTreeMap<TokenId, Session>,
+    /// When each token was in somebody's hands last.
+    last_held: BTreeMap<TokenId, Time>,
+    /// How long a datagram may be on its way.
+    longest_way: Duration,
     passings: Passings,
     pulls: BTreeMap<usize, TokenId>,
     standing: Standing,
@@ -22,6 +28,11 @@ pub(super) struct Checks {
 }
 
 impl Checks {
+    /// Empty books, for a network on which a datagram takes no longer than that.
+    pub(super) fn new(longest_way: Duration) -> Self {
+        Self { longest_way, ..Self::default() }
+    }
+
     pub(super) fn violations(&self) -> &[Violation] {
         &self.violations
     }
@@ -65,6 +76,8 @@ impl Checks {
             self.complain(Violation::TwoHolders { at, token, first, second: member });
         }
         self.holders.insert(token, member);
+        // It may be discarded in the same breath.
+        self.last_held.insert(token, at);
     }
 
     pub(super) fn released(&mut self, member: usize, to: usize, token: TokenId, session: Session, at: Time) {
@@ -136,6 +149,21 @@ impl Checks {
                 Some(&holder) if holder == member => {}
                 Some(&first) => self.complain(Violation::TwoHolders { at, token, first, second: member }),
                 None => self.complain(Violation::HeldAfterRestart { at, member, token }),
+            }
+        }
+    }
+
+    /// What a member takes to have been seen must have been there to be seen. The rules allow for sightings that are some
+    /// seconds younger than they should be, and for no more: such a one proves good tokens spurious. That margin is for
+    /// transit times that nobody knows; a datagram that takes longer and comes once cannot be told from a quick one.
+    pub(super) fn believes(&mut self, member: usize, hearsay: &Hearsay, at: Time) {
+        self.last_held.extend(self.holders.keys().map(|token| (*token, at)));
+        let margin = rules::Sightings::default().margin.max(self.longest_way);
+        for sighting in hearsay.iter().flatten() {
+            let (token, seen) = (sighting.token, at - sighting.age);
+            let last = self.last_held.get(&token).copied();
+            if let Some(last) = last.filter(|last| seen > *last + margin) {
+                self.complain(Violation::SeenAfterItsEnd { at, member, token, seen, last });
             }
         }
     }

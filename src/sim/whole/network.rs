@@ -5,6 +5,9 @@ use std::time::Duration;
 use crate::base::{Rng, Time};
 use crate::sim::split::Split;
 
+/// How long a datagram is held back at most before it is replayed.
+const REPLAYED_WITHIN: Duration = Duration::from_secs(60);
+
 /// What goes wrong, and how often. Shares are between 0 and 1; spans are means.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Faults {
@@ -70,6 +73,12 @@ impl Default for Faults {
 }
 
 impl Faults {
+    /// How long a datagram may take to come for the first time. A replay comes again, unless what came before was damaged.
+    pub(super) fn longest_way(&self) -> Duration {
+        let is_late = self.corruption > 0.0 && self.replay > 0.0;
+        if is_late { REPLAYED_WITHIN } else { self.delay + self.jitter }
+    }
+
     /// Drawn from the seed: some off, others wild. Clocks stay within what is stated.
     pub fn swarm(stated_drift_ppm: u32, rng: &mut Rng) -> Self {
         let mut maybe = |most: f64| if rng.below(2) == 0 { 0.0 } else { rng.fraction() * most };
@@ -164,7 +173,7 @@ impl Network {
             copies.push(Copy { at, bytes: self.damage(bytes) });
         }
         if self.rng.fraction() < self.faults.replay {
-            let later = self.rng.uniform(Duration::from_secs(1), Duration::from_secs(60));
+            let later = self.rng.uniform(Duration::from_secs(1), REPLAYED_WITHIN);
             copies.push(Copy { at: now + later, bytes: bytes.to_vec() });
         }
         copies

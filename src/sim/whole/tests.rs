@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::{MemberId, Session, Time, TokenId};
+use crate::base::{MemberId, Session, Sighting, Time, TokenId};
 use crate::proto::handoff::Flaw;
 use crate::trust::Suite;
 
@@ -322,6 +322,23 @@ fn a_crash_before_the_move_is_no_excuse() {
     checks.released(0, 1, token(), Session(1), Time::ZERO);
     checks.abandoned(token(), Session(1));
     assert_eq!(checks.losses(), Losses { plain: 1, ..Losses::default() });
+}
+
+#[test]
+fn who_believes_that_a_token_was_seen_after_its_end_is_found() {
+    let complaints = |age_s: u64| {
+        let mut checks = Checks::default();
+        checks.generated(0, token(), Time::ZERO);
+        checks.believes(0, &[None; 2], Time::from_secs(10));
+        assert_eq!(checks.crashed(0), 1);
+        let sighting = Sighting { token: token(), session: Session(0), age: Duration::from_secs(age_s) };
+        checks.believes(1, &[None, Some(sighting)], Time::from_secs(30));
+        checks.violations().to_vec()
+    };
+    assert_eq!(complaints(20), [], "just before the crash");
+    assert_eq!(complaints(15), [], "within the margin");
+    let (at, seen, last) = (Time::from_secs(30), Time::from_secs(29), Time::from_secs(10));
+    assert_eq!(complaints(1), [Violation::SeenAfterItsEnd { at, member: 1, token: token(), seen, last }]);
 }
 
 #[test]

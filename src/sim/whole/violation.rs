@@ -100,6 +100,22 @@ pub enum Violation {
         /// Which token.
         token: TokenId,
     },
+    /// A sighting that cannot be.
+    #[error(
+        "{at}: member {member} believes that token {token} was seen at {seen}, but nobody had it after {last}"
+    )]
+    SeenAfterItsEnd {
+        /// When.
+        at: Time,
+        /// Who.
+        member: usize,
+        /// Which token.
+        token: TokenId,
+        /// When it is said to have been seen.
+        seen: Time,
+        /// When somebody had it last.
+        last: Time,
+    },
     /// Who learnt that it is no member any more goes on using its ticket.
     #[error("{at}: member {member} uses ticket {ticket}, and knows that it is banned or expired itself")]
     UsedByOutsider {

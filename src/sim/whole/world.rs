@@ -89,6 +89,7 @@ impl Whole {
         let first = ids.first().copied().unwrap_or(ANYONE);
         let charter = authority.sign_charter(charter(scenario, &authority, first));
         let peace_at = Time::ZERO + scenario.duration;
+        let checks = Checks::new(faults.longest_way());
         let mut whole = Self {
             enrolment: charter.clone(),
             charter,
@@ -99,7 +100,7 @@ impl Whole {
             network: Network::new(faults, rng.child()),
             mail: Mail::default(),
             timers: Timers::default(),
-            checks: Checks::default(),
+            checks,
             ring: Books::new(scenario),
             memory: Memory::default(),
             outcome: Outcome { runs: 1, ..Outcome::default() },
@@ -315,9 +316,10 @@ impl Whole {
         for output in outputs {
             self.obey(member, output);
         }
-        if let Some(node) = self.places.get(member).and_then(|place| place.node.as_ref()) {
+        if let Some(Place { node: Some(node), clock, .. }) = self.places.get(member) {
             let token = node.token().map(|(token, _)| token);
             self.checks.claims(member, token, |token| node.holds(token), now);
+            self.checks.believes(member, &node.hearsay(clock.shows(now)), now);
         }
         self.look_at_ticket(member);
         self.timers.arm(u32::try_from(member).unwrap_or(u32::MAX), deadline);
