@@ -99,7 +99,7 @@ impl Tickets {
     fn give_up_if_lost(&mut self, goes_on: bool, now: Time) {
         let State::In(place) = &self.state else { return };
         if goes_on && !self.pull.is_running() && now >= place.unused_since() + LOST * self.config.lease {
-            self.lose(false, now);
+            self.lose(place.release.is_some(), now);
         }
     }
 

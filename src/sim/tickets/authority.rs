@@ -7,7 +7,8 @@ use crate::proto::tickets::Input;
 use super::place::Place;
 use super::world::{Parcel, Ring};
 
-/// The authority founds another ring when somebody waits and nobody has got a seat for so long, and for so many turns.
+/// The authority founds another ring when somebody waits for so long, and for so many turns, and nobody has got a seat
+/// meanwhile or some tickets are lost.
 const REFOUNDED_AFTER: Duration = Duration::from_secs(60);
 const REFOUNDED_AFTER_TURNS: u32 = 10;
 
@@ -18,7 +19,8 @@ const FOUNDING_TAKES: Duration = Duration::from_secs(10);
 const LOOKED_EVERY: Duration = Duration::from_secs(5);
 
 impl Ring {
-    /// When nobody gets a seat for long, only the authority can help. That must not be because of few.
+    /// When nobody gets a seat for long, or too few are left to be had, only the authority can help. That must not be because
+    /// of few.
     pub(super) fn look_after(&mut self) {
         self.mail.post(Parcel::Look, self.now + LOOKED_EVERY, self.now);
         let patience = REFOUNDED_AFTER.max(REFOUNDED_AFTER_TURNS * self.scenario.config.turn);
@@ -27,11 +29,13 @@ impl Ring {
             let waited = place.waits_since.map_or(Duration::ZERO, |since| now.since(since));
             place.is_awake() && place.seat.is_none() && waited.min(awake_for(place)) >= patience
         };
-        if self.now < self.took_at + patience || !self.places.iter().any(waits) {
+        let is_broken = self.now >= self.took_at + patience || self.checks.debts.are_lost();
+        if !is_broken || !self.places.iter().any(waits) {
             return;
         }
         self.check_standstill(self.took_at);
         self.took_at = self.now;
+        self.checks.debts.forget();
         self.outcome.refounded += 1;
         for member in 0..u32::try_from(self.places.len()).unwrap_or(u32::MAX) {
             self.feed(member, Input::Reset);

@@ -50,6 +50,17 @@ impl Debts {
         self.lost.push(ticket);
     }
 
+    /// Whether there are such.
+    pub(super) fn are_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// Another ring has all tickets.
+    pub(super) fn forget(&mut self) {
+        self.open.clear();
+        self.lost.clear();
+    }
+
     /// Somebody has these tickets to give.
     pub(super) fn paid(&mut self, covers: impl Fn(Ticket) -> bool, now: Time) {
         let paid = self.open.extract_if(.., |debt| covers(debt.ticket));
