@@ -23,7 +23,7 @@ use super::outbox::Outbox;
 use super::pull::Pull;
 use super::quota::Quota;
 use super::status::Counters;
-use super::tickets::{Office, tickets_config};
+use super::tickets::{Office, first_seat, tickets_config};
 use super::twin::Twin;
 
 /// How long a member has to answer before it counts as silent.
@@ -158,7 +158,8 @@ impl Node {
         let record =
             trust::sign_address(&identity.key, identity.roll.circle(), config.sequence, config.address);
         let directory = Directory::new(me, config.directory, rng.child());
-        let office = tickets.map(|tickets| Office::new(me, tickets, config.sequence, rng.child(), now));
+        let office =
+            tickets.map(|tickets| Office::new(me, tickets, first_seat(config.sequence), rng.child(), now));
         Ok(Self {
             me,
             record,

@@ -61,6 +61,12 @@ pub(super) struct Office {
     look_at: Option<Time>,
 }
 
+/// Where the numbers of seats begin in a life that has come to this sequence number. They need more room than a clock in
+/// microseconds leaves between two lives, as whoever grants a seat draws its number.
+pub(super) fn first_seat(sequence: u64) -> u64 {
+    sequence.saturating_mul(1 << 12).min(u64::MAX / 2)
+}
+
 impl Office {
     pub(super) fn new(me: MemberId, config: Config, incarnation: u64, rng: Rng, now: Time) -> Self {
         Self {
@@ -242,7 +248,7 @@ impl Node {
     fn begin_tickets_anew(&mut self, now: Time) {
         self.drop_ticket(now);
         let Some(config) = tickets_config(self.identity.roll.charter()) else { return };
-        let (incarnation, rng) = (self.next_sequence(), self.rng.child());
+        let (incarnation, rng) = (first_seat(self.next_sequence()), self.rng.child());
         let Some(office) = &mut self.office else { return };
         // The numbers of seats grow faster than ours: none comes twice, or an old pull would be taken for a new one.
         let incarnation = incarnation.max(office.machine.next_incarnation());

@@ -344,7 +344,7 @@ impl Tickets {
     /// Whether that seat of ours, which has ended, has left the other one its place. We called off what we had begun, but
     /// not everybody may have heard of it.
     fn never_excluded(&self, seat: Seat, by: Seat) -> bool {
-        let last_words = self.taken.iter().find(|taken| taken.number == by.incarnation);
+        let last_words = self.taken.iter().find(|taken| taken.seat == by);
         let Some(last_words) = last_words.and_then(|taken| taken.standing.as_ref()) else { return false };
         let mut deeds = [Some(&last_words.deed), last_words.proposed.as_ref()].into_iter().flatten();
         let has_room = deeds.all(|deed| !covers(self.config.tickets, by, deed.next, seat));

@@ -21,10 +21,10 @@ const OWN: usize = 64;
 /// Seats of ours that we remember to have taken.
 const TAKEN: usize = 64;
 
-/// A seat that we took, by its number.
+/// A seat that we took.
 #[derive(Clone, Debug)]
 pub(super) struct Taken {
-    pub(super) number: u64,
+    pub(super) seat: Seat,
     /// All that was said in it, since it has ended.
     pub(super) standing: Option<Standing>,
 }
@@ -298,7 +298,7 @@ impl Tickets {
     /// This seat is ours from now on; its number will not be used again.
     pub(super) fn take(&mut self, seat: Seat, now: Time) {
         (self.base, self.base_since) = (self.base + DRAWS, now);
-        self.taken.push_back(Taken { number: seat.incarnation, standing: None });
+        self.taken.push_back(Taken { seat, standing: None });
         let surplus = self.taken.len().saturating_sub(TAKEN);
         self.taken.drain(..surplus);
     }
@@ -306,8 +306,8 @@ impl Tickets {
     /// We have no seat from now on. What was said in it is remembered, for whoever comes before it.
     pub(super) fn go_out(&mut self, now: Time) {
         let State::In(place) = &self.state else { return };
-        let (number, standing) = (place.seat.incarnation, place.last_words());
-        if let Some(taken) = self.taken.iter_mut().find(|taken| taken.number == number) {
+        let (seat, standing) = (place.seat, place.last_words());
+        if let Some(taken) = self.taken.iter_mut().find(|taken| taken.seat == seat) {
             taken.standing = Some(standing);
         }
         self.state = State::Out(Out::asking_at(now));

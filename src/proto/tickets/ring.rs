@@ -5,8 +5,8 @@
 use crate::base::{Seat, Ticket};
 
 /// A member numbers its seats in steps of this; within a step the number is drawn by whoever grants the seat, so that no
-/// two grants make the same one.
-pub(super) const DRAWS: u64 = 1 << 14;
+/// two grants make the same one: they would need the same draw, for the same ticket.
+pub(super) const DRAWS: u64 = 1 << 26;
 
 /// How many steps it is from one ticket to another; the whole way round from a ticket to itself.
 pub(super) fn steps(tickets: Ticket, from: Ticket, to: Ticket) -> Ticket {

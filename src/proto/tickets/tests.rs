@@ -78,7 +78,7 @@ impl World {
     }
 
     fn start(&mut self, member: usize) {
-        self.boots += 1 << 32;
+        self.boots += 1 << 48;
         let rng = self.rng.child();
         let tickets = Tickets::new(id(member), self.config.clone(), self.boots, rng, self.now);
         self.members[member] = Some(tickets);
@@ -597,6 +597,27 @@ fn only_a_seat_that_was_never_taken_is_called_vacant() {
     founder.handle(Input::Wake, Time::from_secs(6));
     assert_eq!(founder.seat(), None);
     assert_eq!(vacant(&mut founder, seat), Some(false), "it founded the ring");
+}
+
+/// By chance two grants for two tickets had the same number. Whoever had granted one of them, which was declined, took what
+/// was said in the other for its last words, and had two ranges of tickets.
+#[test]
+fn what_was_said_in_one_seat_is_not_told_of_another_with_its_number() {
+    let told = |machine: &mut Tickets, seat: Seat| {
+        let message = TicketMessage::Knock { seat };
+        machine.handle(Input::Received { from: id(5), message }, Time::from_secs(3));
+        let is_told = |output: Output| match output {
+            Output::Send { message: TicketMessage::NotMe { standing, .. }, .. } => Some(standing.is_some()),
+            _ => None,
+        };
+        std::iter::from_fn(|| machine.poll_output()).find_map(is_told)
+    };
+    let (mut machine, _) = granted(2);
+    let seat = machine.seat().unwrap();
+    let gone = TicketMessage::Gone { seat };
+    machine.handle(Input::Received { from: id(0), message: gone }, Time::from_secs(3));
+    assert_eq!(told(&mut machine, seat), Some(true));
+    assert_eq!(told(&mut machine, Seat { ticket: seat.ticket + 1, ..seat }), Some(false));
 }
 
 #[test]

@@ -154,8 +154,8 @@ impl Tickets {
             self.base += DRAWS;
         }
         let is_remembered = seat.incarnation >= self.first
-            && self.taken.front().is_none_or(|oldest| oldest.number < seat.incarnation);
-        let taken = self.taken.iter().find(|taken| taken.number == seat.incarnation);
+            && self.taken.front().is_none_or(|oldest| oldest.seat.incarnation < seat.incarnation);
+        let taken = self.taken.iter().find(|taken| taken.seat == seat);
         let (is_vacant, standing) =
             (is_remembered && taken.is_none(), taken.and_then(|taken| taken.standing.clone()));
         self.send(to, TicketMessage::NotMe { seat, since: self.first, is_vacant, standing });

@@ -6,6 +6,9 @@ use crate::sim::clock::Clock;
 
 use super::claims::Claim;
 
+/// A member's lives are told apart by what is above so many bits of an incarnation.
+pub(super) const LIFE_BITS: u32 = 48;
+
 /// A paused member's socket keeps so many messages; the rest are lost.
 const SOCKET_BUFFER: usize = 256;
 

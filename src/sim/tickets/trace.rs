@@ -7,6 +7,8 @@ use crate::base::{Deed, Seat, Standing, TicketMessage, Time, Vouch};
 use crate::proto::tickets::Event;
 use crate::sim::numbers::member_number;
 
+use super::place::LIFE_BITS;
+
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moment {
@@ -97,9 +99,13 @@ impl fmt::Display for Moment {
     }
 }
 
+fn number_in_life(incarnation: u64) -> u64 {
+    incarnation & ((1 << LIFE_BITS) - 1)
+}
+
 /// A seat as ticket/member.incarnation, without the part of the incarnation that tells lives apart.
 fn place(seat: &Seat) -> String {
-    let (life, number) = (seat.incarnation >> 32, seat.incarnation & 0xffff_ffff);
+    let (life, number) = (seat.incarnation >> LIFE_BITS, number_in_life(seat.incarnation));
     format!("{}/{}.{life}.{number}", seat.ticket, member_number(seat.member))
 }
 
@@ -158,7 +164,7 @@ fn told(message: &TicketMessage) -> String {
         }
         TicketMessage::Released { seat } => format!("Released {}", place(seat)),
         TicketMessage::Join { incarnation, waited } => {
-            format!("Join {} after {:.1}", incarnation & 0xffff_ffff, waited.as_secs_f64())
+            format!("Join {} after {:.1}", number_in_life(*incarnation), waited.as_secs_f64())
         }
     }
 }

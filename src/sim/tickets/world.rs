@@ -12,7 +12,7 @@ use super::checks::Checks;
 use super::faults::Fault;
 use super::load::{Load, WINDOW_ROUNDS};
 use super::network::{Faults, Network};
-use super::place::{Place, Pull};
+use super::place::{LIFE_BITS, Place, Pull};
 use super::scenario::{Outcome, Scenario};
 use super::trace::{Moment, Recent, Trace};
 use super::violation::Violation;
@@ -235,7 +235,7 @@ impl Ring {
         };
         // Seats are numbered from the life on: no earlier one had so many.
         place.machine =
-            Some(Tickets::new(member_id(member), config, place.life << 32, rng, clock.shows(now)));
+            Some(Tickets::new(member_id(member), config, place.life << LIFE_BITS, rng, clock.shows(now)));
         self.load.started(member);
         self.note(member, || Trace::Started);
         if before.begins_again {
