@@ -96,14 +96,12 @@ impl Tickets {
             if at == place.seat || row.iter().any(|(seat, _)| *seat == at) {
                 return (row, (at == place.seat).then_some(at));
             }
-            // Who has never spoken to us is given the time to answer.
-            let (since, patience) = if row.is_empty() {
-                (place.next_since, self.config.fresh())
-            } else {
-                (place.missed.get(&at).copied().unwrap_or(now), 2 * self.config.round)
-            };
+            // Who does not speak to us unasked, or not yet, is given the time to answer our knocks.
+            let missed_at = place.missed.get(&at).copied().unwrap_or(now) + 2 * self.config.round;
+            let new_until = place.next_since + self.config.fresh();
+            let patient_until = if row.is_empty() { missed_at.min(new_until) } else { missed_at };
             let is_heard = self.book.is_heard(at, now - self.config.fresh());
-            if !self.book.is_gone(at) && (is_heard || now < since + patience) {
+            if !self.book.is_gone(at) && (is_heard || now < patient_until) {
                 let to = (is_heard || row.is_empty()).then_some(at);
                 return (row, to);
             }

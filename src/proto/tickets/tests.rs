@@ -451,7 +451,7 @@ fn the_excluded_are_given_the_time_to_notice() {
     let sound = an_exclusion_of_one_that_lives(None);
     assert_eq!(sound.violations, [""; 0]);
     assert!(sound.count(|event| matches!(event, Event::Excluded { .. })) > 0);
-    assert!(sound.count(|event| matches!(event, Event::Lost { is_given_back: false, .. })) > 0);
+    assert!(sound.count(|event| matches!(event, Event::Lost { .. })) > 0);
     for flaw in [Flaw::NoWait, Flaw::NoLock] {
         let broken = an_exclusion_of_one_that_lives(Some(flaw));
         assert_ne!(broken.violations, [""; 0], "{flaw:?}");

@@ -57,7 +57,11 @@ impl Tickets {
         let known = self.book.open(seat, now);
         // What was promised about it may be forgotten by now.
         let is_strange = !known.is_followed && unsure_for > self.config.trust();
-        if is_strange || known.is_gone() || known.number() >= standing.number {
+        if known.is_gone() {
+            // Whoever excluded it may not hear it.
+            return self.send(from, TicketMessage::Gone { seat });
+        }
+        if is_strange || known.number() >= standing.number {
             return;
         }
         known.hear(now);

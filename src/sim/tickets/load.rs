@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use crate::base::{Ask, Time};
 
+use super::violation::Violation;
+use super::world::Ring;
+
 /// Asks at rest are counted in windows of so many rounds: members do not ask in step.
-pub(super) const WINDOW_ROUNDS: u32 = 10;
+const WINDOW_ROUNDS: u32 = 10;
 
 /// Asks of a member whose answers may still come.
 const UNDER_WAY: usize = 64;
@@ -163,6 +166,27 @@ impl Load {
             self.most_at_rest = self.most_at_rest.max(most);
             (member, most)
         })
+    }
+}
+
+impl Ring {
+    /// A member asks so many times per round, and is asked so, when nothing changes: at most once by each of 2k+1.
+    pub(super) fn check_asks(&mut self, member: u32, asks: u32) {
+        let witnesses = 2 * u32::from(self.scenario.config.faults) + 1;
+        // Who is cut off asks those by whom it went, though the others have gone on without it.
+        if asks > witnesses * (WINDOW_ROUNDS + 1) && !self.network.is_split() {
+            let at = self.now;
+            self.checks.complain(Violation::TooManyAsks { at, member, asks, rounds: WINDOW_ROUNDS });
+        }
+    }
+
+    /// Nobody sends more than 2k+1 reminders in a round, whatever happens around it.
+    pub(super) fn check_reminders(&mut self, from: u32, to: u32, ask: &Ask) {
+        let now = self.now;
+        let shown = self.place(from).map_or(now, |place| place.clock.shows(now));
+        if let Some(within) = self.load.told(from, to, ask, (now, shown)) {
+            self.checks.complain(Violation::TooManyReminders { at: now, member: from, within });
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::{Ask, MemberId, Rng, Seat, Ticket, TicketMessage, Time};
+use crate::base::{MemberId, Rng, Seat, Ticket, TicketMessage, Time};
 use crate::proto::tickets::{Event, Input, Output, Tickets};
 use crate::sim::clock::Clock;
 use crate::sim::numbers::{member_id, member_number};
@@ -10,7 +10,7 @@ use crate::sim::queue::{Mail, Timers};
 
 use super::checks::Checks;
 use super::faults::Fault;
-use super::load::{Load, WINDOW_ROUNDS};
+use super::load::Load;
 use super::network::{Faults, Network};
 use super::place::{LIFE_BITS, Place, Pull};
 use super::scenario::{Outcome, Scenario};
@@ -333,25 +333,6 @@ impl Ring {
             self.mail.post(copy, std::mem::replace(&mut at, later), now);
         }
         self.mail.post(Parcel::Message { from, to, message: Box::new(message) }, at, now);
-    }
-
-    /// A member asks so many times per round, and is asked so, when nothing changes: at most once by each of 2k+1.
-    pub(super) fn check_asks(&mut self, member: u32, asks: u32) {
-        let witnesses = 2 * u32::from(self.scenario.config.faults) + 1;
-        // Who is cut off asks those by whom it went, though the others have gone on without it.
-        if asks > witnesses * (WINDOW_ROUNDS + 1) && !self.network.is_split() {
-            let at = self.now;
-            self.checks.complain(Violation::TooManyAsks { at, member, asks, rounds: WINDOW_ROUNDS });
-        }
-    }
-
-    /// Nobody sends more than 2k+1 reminders in a round, whatever happens around it.
-    pub(super) fn check_reminders(&mut self, from: u32, to: u32, ask: &Ask) {
-        let now = self.now;
-        let shown = self.place(from).map_or(now, |place| place.clock.shows(now));
-        if let Some(within) = self.load.told(from, to, ask, (now, shown)) {
-            self.checks.complain(Violation::TooManyReminders { at: now, member: from, within });
-        }
     }
 
     fn on_event(&mut self, member: u32, event: Event) {
