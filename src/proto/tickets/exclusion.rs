@@ -97,9 +97,9 @@ impl Tickets {
                 return (row, (at == place.seat).then_some(at));
             }
             // Who does not speak to us unasked, or not yet, is given the time to answer our knocks.
-            let missed_at = place.missed.get(&at).copied().unwrap_or(now) + 2 * self.config.round;
+            let missed_until = place.missed.get(&at).copied().unwrap_or(now) + 2 * self.config.round;
             let new_until = place.next_since + self.config.fresh();
-            let patient_until = if row.is_empty() { missed_at.min(new_until) } else { missed_at };
+            let patient_until = if row.is_empty() { missed_until.min(new_until) } else { missed_until };
             let is_heard = self.book.is_heard(at, now - self.config.fresh());
             if !self.book.is_gone(at) && (is_heard || now < patient_until) {
                 let to = (is_heard || row.is_empty()).then_some(at);
