@@ -29,11 +29,16 @@ impl Ring {
             let waited = place.waits_since.map_or(Duration::ZERO, |since| now.since(since));
             place.is_awake() && place.seat.is_none() && waited.min(awake_for(place)) >= patience
         };
-        let is_broken = self.now >= self.took_at + patience || self.checks.debts.are_lost();
-        if !is_broken || !self.places.iter().any(waits) {
+        let stands_still = self.now >= self.took_at + patience;
+        let is_broken = stands_still || self.checks.debts.are_lost();
+        // Who stands still would not hear of the new ring, and wake in the old one.
+        let are_all_told = self.places.iter().all(|place| place.paused.is_none());
+        if !is_broken || !are_all_told || !self.places.iter().any(waits) {
             return;
         }
-        self.check_standstill(self.took_at);
+        if stands_still {
+            self.check_standstill(self.took_at);
+        }
         self.took_at = self.now;
         self.checks.debts.forget();
         self.outcome.refounded += 1;
