@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use crate::base::{MemberId, Time};
 use crate::proto::handoff;
 use crate::trust::{self, Refusal};
-use crate::wire::records::Certificate;
+use crate::wire::records::{Certificate, PublicKey};
 use crate::wire::{self, Body, Datagram, Envelope, Header, Kind};
 
 use super::machine::Node;
@@ -85,7 +85,7 @@ impl Node {
         let is_signed = if header.kind == Kind::Enrol {
             trust::verify(suite, &enrolling_key(&envelope)?, &signed, envelope.signature())
         } else {
-            let key = self.sender_certificate(&envelope, now)?.key;
+            let key = self.sender_key(&envelope, now)?;
             let handoff = &self.handoff;
             let is_needed = |member| handoff.is_engaged_with(member);
             let checker = self.keyring.checker(suite, header.sender, &key, is_needed);
@@ -140,13 +140,13 @@ impl Node {
         known.is_none_or(|record| sequence > record) && self.last_questions.is_new(header.sender, sequence)
     }
 
-    /// The certificate that the signature is checked with: a known one, or the one that came along.
-    fn sender_certificate(&mut self, envelope: &Envelope<'_>, now: Time) -> Result<Certificate, Rejection> {
+    /// The key that the signature is checked with: of a known certificate, or of the one that came along.
+    fn sender_key(&mut self, envelope: &Envelope<'_>, now: Time) -> Result<PublicKey, Rejection> {
         let sender = envelope.header().sender;
         let wall_s = self.wall_s(now);
         for certificate in self.known_certificates(sender) {
             match self.identity.roll.check_validity(certificate, wall_s) {
-                Ok(()) => return Ok(certificate.clone()),
+                Ok(()) => return Ok(certificate.key),
                 // It may have been renewed.
                 Err(Refusal::Expired) => {}
                 Err(refusal) => return Err(Rejection::Certificate(refusal)),
@@ -160,9 +160,9 @@ impl Node {
             return Err(Rejection::TooMany);
         }
         self.identity.roll.check_certificate(&certificate, wall_s).map_err(Rejection::Certificate)?;
-        let handoff = &self.handoff;
-        self.keyring.add(sender, certificate.clone(), |member| handoff.is_engaged_with(member));
-        Ok(certificate)
+        let (key, handoff) = (certificate.key, &self.handoff);
+        self.keyring.add(sender, certificate, |member| handoff.is_engaged_with(member));
+        Ok(key)
     }
 
     fn known_certificates(&self, member: MemberId) -> impl Iterator<Item = &Certificate> {
@@ -172,7 +172,7 @@ impl Node {
 }
 
 /// Somebody who is not yet a member brings its key itself.
-fn enrolling_key(envelope: &Envelope<'_>) -> Result<wire::records::PublicKey, Rejection> {
+fn enrolling_key(envelope: &Envelope<'_>) -> Result<PublicKey, Rejection> {
     match envelope.read()?.body {
         Body::Enrol { key, .. } => Ok(key),
         _ => Err(Rejection::Wire(wire::Rejected::Malformed)),

@@ -80,6 +80,15 @@ pub(super) struct Question {
     pub(super) had_certificate: bool,
 }
 
+/// What is done about an input when all that it led to has left.
+#[derive(Clone, Copy, Debug)]
+enum Later {
+    /// Whatever is due by now.
+    Deadlines(Time),
+    /// To learn of others, and to judge the load.
+    Judging(Time),
+}
+
 /// Whether the member wants to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leaving {
@@ -132,8 +141,8 @@ pub struct Node {
     pub(super) to_handoff: VecDeque<handoff::Input>,
     /// Entries that came with a handoff: what was heard when. They are checked when nothing is left to be said.
     pub(super) to_learn: VecDeque<(Entry, Time)>,
-    /// An input was handled at this time, and the load is not judged since.
-    pub(super) to_judge: Option<Time>,
+    /// What is still to be done about the last input.
+    later: Option<Later>,
     pub(super) outbox: Outbox,
 }
 
@@ -192,7 +201,7 @@ impl Node {
             to_agent: VecDeque::new(),
             to_handoff: VecDeque::new(),
             to_learn: VecDeque::new(),
-            to_judge: None,
+            later: None,
             outbox: Outbox::default(),
             identity,
         })
@@ -203,7 +212,7 @@ impl Node {
     /// # Panics
     /// If outputs of the last call were left behind: that is a bug of the driver.
     pub fn handle(&mut self, input: Input<'_>, now: Time) {
-        let is_drained = self.outbox.is_empty() && self.to_learn.is_empty() && self.to_judge.is_none();
+        let is_drained = self.outbox.is_empty() && self.to_learn.is_empty() && self.later.is_none();
         assert!(is_drained, "drain the node's outputs before its next input");
         if self.leaving == Leaving::Gone {
             return;
@@ -224,28 +233,42 @@ impl Node {
         }
         self.pump(now);
         self.question = None;
-        self.run_deadlines(now);
-        self.pump(now);
-        self.to_judge = Some(now);
-        self.leave_when_drained();
+        self.later = Some(Later::Deadlines(now));
     }
 
     /// The next thing to be done, until there is none. Datagrams are signed here, one by one, so send each before the
-    /// next is asked for; what a handoff's datagrams told of others is checked last, and then the load is judged.
+    /// next is asked for. Somebody may wait for them with a token, so everything else comes after them: what has become
+    /// due, then what a handoff's datagrams told of others, and last the load is judged.
     pub fn poll_output(&mut self) -> Option<Output> {
         loop {
             if let Some(output) = self.outbox.take(&self.identity.key, &self.identity.gate) {
                 self.counters.sent += u64::from(matches!(output, Output::Datagram { .. }));
                 return Some(output);
             }
-            if let Some((entry, heard_at)) = self.to_learn.pop_front() {
-                self.learn(entry, heard_at);
-                self.pump(heard_at);
-            } else {
-                let now = self.to_judge.take()?;
-                self.judge_load(now);
+            self.do_later()?;
+        }
+    }
+
+    /// The next part of what can wait; `None` if there is none.
+    fn do_later(&mut self) -> Option<()> {
+        match self.later? {
+            Later::Deadlines(now) => {
+                self.later = Some(Later::Judging(now));
+                self.run_deadlines(now);
+                self.pump(now);
+                self.leave_when_drained();
+            }
+            Later::Judging(now) => {
+                if let Some((entry, heard_at)) = self.to_learn.pop_front() {
+                    self.learn(entry, heard_at);
+                    self.pump(heard_at);
+                } else {
+                    self.later = None;
+                    self.judge_load(now);
+                }
             }
         }
+        Some(())
     }
 
     /// When the node wants to be woken: then it must be, whatever else comes in.

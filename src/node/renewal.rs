@@ -67,7 +67,7 @@ impl Node {
         let own = Some(self.identity.certificate.clone());
         let answer = Datagram { header, body: Body::Renewed { certificate }, certificate: own, padding: 0 };
         if answer.len() <= RENEW_LEN {
-            self.send_to(to, answer);
+            self.send_to(to, &answer);
         }
     }
 

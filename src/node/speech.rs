@@ -7,7 +7,7 @@ use crate::base::{MemberId, Nonce, Session, Time, TokenId};
 use crate::proto::directory::Known;
 use crate::proto::{agent, handoff};
 use crate::wire::records::{Certificate, Entry};
-use crate::wire::{ANYONE, Body, DATAGRAM_LIMIT, Datagram, Header, Kind, NO_TOKEN, pad_to};
+use crate::wire::{ANYONE, Body, DATAGRAM_LIMIT, Datagram, Header, Kind, Letter, NO_TOKEN, pad_to};
 
 use super::machine::{ASKED_LIMIT, Asked, Cargo, Node};
 
@@ -112,7 +112,7 @@ impl Node {
         let certificate = with_certificate.then(|| self.identity.certificate.clone());
         let header = self.header(Kind::Scout, member, NO_TOKEN, Session(0), nonce);
         let datagram = pad_to(Datagram { header, body, certificate, padding: 0 }, QUESTION_LEN);
-        self.send_to(address, datagram);
+        self.send_to(address, &datagram);
     }
 
     /// The nonce of a new question, whose answer is waited for.
@@ -136,7 +136,7 @@ impl Node {
         let header = self.header(Kind::Enrolled, member, NO_TOKEN, Session(0), Nonce::default());
         let body = Body::Enrolled { certificate, charter };
         let own = Some(self.identity.certificate.clone());
-        self.send_to(to, Datagram { header, body, certificate: own, padding: 0 });
+        self.send_to(to, &Datagram { header, body, certificate: own, padding: 0 });
     }
 
     /// Somebody whose charter or bans are older than ours gets ours: at the address that it signed, not where its question
@@ -163,7 +163,7 @@ impl Node {
                 let certificate = Some(self.identity.certificate.clone());
                 let datagram = Datagram { header, body, certificate, padding: 0 };
                 if let Some(address) = self.directory.address(to) {
-                    self.send_to(address, datagram);
+                    self.send_to(address, &datagram);
                 }
             }
         }
@@ -206,15 +206,13 @@ impl Node {
 
     /// An answer goes back to where the question came from, and is cut to its length: what cannot be cut so far is not
     /// said. Anything else goes to the address that the member signed.
-    pub(super) fn send(&mut self, to: MemberId, mut datagram: Datagram) {
+    pub(super) fn send(&mut self, to: MemberId, datagram: Datagram) {
         let question = self.question.filter(|question| question.from == to);
         let limit = question.map_or(DATAGRAM_LIMIT, |question| question.len);
-        cut_to(&mut datagram, limit);
-        if is_answer(datagram.header.kind) && datagram.len() > limit {
-            return;
-        }
-        if let Some(address) = self.address_of(to) {
-            self.send_to(address, datagram);
+        let letter = write_within(datagram, limit);
+        let may_leave = |letter: &Letter| !is_answer(letter.kind()) || letter.len() <= limit;
+        if let Some((address, letter)) = self.address_of(to).zip(letter.filter(may_leave)) {
+            self.outbox.send(address, letter);
         }
     }
 
@@ -225,8 +223,10 @@ impl Node {
         }
     }
 
-    pub(super) fn send_to(&mut self, to: SocketAddr, datagram: Datagram) {
-        self.outbox.send(to, datagram);
+    pub(super) fn send_to(&mut self, to: SocketAddr, datagram: &Datagram) {
+        if let Some(letter) = datagram.write() {
+            self.outbox.send(to, letter);
+        }
     }
 }
 
@@ -236,20 +236,21 @@ fn is_answer(kind: Kind) -> bool {
     matches!(kind, Kind::Ack | Kind::EarlyStop | Kind::Report | Kind::Holding | Kind::Passed)
 }
 
-/// Leaves out entries, and then the certificate, until the datagram is no longer than `len`.
-fn cut_to(datagram: &mut Datagram, len: usize) {
-    while datagram.len() > len {
-        let entries = match &mut datagram.body {
-            Body::Ack { entries } | Body::Commit { entries, .. } | Body::Report { entries, .. } => {
-                Some(entries)
-            }
-            _ => None,
-        };
-        if entries.is_some_and(|entries| entries.pop().is_some()) {
-            continue;
-        }
-        if datagram.certificate.take().is_none() {
-            return;
+/// Leaves out entries, and then the certificate, until the datagram is no longer than `len` or nothing more can be left out.
+fn write_within(mut datagram: Datagram, len: usize) -> Option<Letter> {
+    loop {
+        let letter = datagram.write();
+        let fits = letter.as_ref().is_some_and(|letter| letter.len() <= len);
+        if fits || !shorten(&mut datagram) {
+            return letter;
         }
     }
+}
+
+fn shorten(datagram: &mut Datagram) -> bool {
+    let entries = match &mut datagram.body {
+        Body::Ack { entries } | Body::Commit { entries, .. } | Body::Report { entries, .. } => entries.pop(),
+        _ => None,
+    };
+    entries.is_some() || datagram.certificate.take().is_some()
 }

@@ -358,7 +358,7 @@ impl Node {
         let header = self.header(Kind::Ticket, to, NO_TOKEN, Session(0), nonce);
         self.send_to(
             address,
-            Datagram { header, body: Body::Ticket { epoch, message }, certificate, padding: 0 },
+            &Datagram { header, body: Body::Ticket { epoch, message }, certificate, padding: 0 },
         );
     }
 

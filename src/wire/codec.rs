@@ -10,14 +10,23 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 #[error("malformed")]
 pub struct Malformed;
 
+/// What nearly everything that is written fits into: a datagram and what is signed before it.
+const ROOM: usize = 1280;
+
 /// Writes values one after the other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Writer(Vec<u8>);
+
+impl Default for Writer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Writer {
     /// Nothing written yet.
     pub fn new() -> Self {
-        Self::default()
+        Self(Vec::with_capacity(ROOM))
     }
 
     /// What was written.
@@ -39,6 +48,11 @@ impl Writer {
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.extend_from_slice(bytes);
         self
+    }
+
+    /// So many zeros.
+    pub fn zeros(&mut self, count: usize) {
+        self.0.resize(self.0.len().saturating_add(count), 0);
     }
 
     /// One byte.

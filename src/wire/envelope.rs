@@ -131,36 +131,39 @@ pub struct Datagram {
 }
 
 impl Datagram {
-    /// The datagram's bytes. `sign` signs a domain separator, the header, and everything behind it.
+    /// The datagram's bytes: written and sealed at once.
+    pub fn encode(&self, gate: &[u8; 32], sign: impl FnOnce(&[u8]) -> Signature) -> Option<Vec<u8>> {
+        Some(self.write()?.seal(gate, sign))
+    }
+
+    /// Everything but signature and gate.
     ///
     /// `None` if it would not fit, and if no receiver would read it: a header of another kind than the body, to oneself,
     /// or with a field that the kind does not use; padding where none may be; somebody else's certificate; content
     /// beyond its limits.
-    pub fn encode(&self, gate: &[u8; 32], sign: impl FnOnce(&[u8]) -> Signature) -> Option<Vec<u8>> {
-        let (flags, content) = (self.flags(), self.content());
-        let fits = DATAGRAM_MIN.saturating_add(content.len()) <= DATAGRAM_LIMIT;
-        let readable = self.header.sender != self.header.receiver
-            && self.header.kind == self.body.kind()
-            && flags.suits(self.header.kind)
-            && read_content(&self.header, flags, &content).is_ok();
-        if !fits || !readable {
+    pub fn write(&self) -> Option<Letter> {
+        let (kind, flags) = (self.header.kind, self.flags());
+        if self.header.sender == self.header.receiver || kind != self.body.kind() || !flags.suits(kind) {
             return None;
         }
         let mut out = Writer::new();
+        out.bytes(DOMAIN);
         self.header.write(flags, &mut out);
-        out.bytes(&content);
-        let mut bytes = out.finish();
-        let signature = sign(&with_domain(&bytes));
-        bytes.extend_from_slice(&signature);
-        let tag = gate_tag(gate, &bytes);
-        bytes.extend_from_slice(&tag);
-        Some(bytes)
+        let content_at = out.len();
+        self.write_content(&mut out);
+        let letter = Letter { kind, bytes: out.finish() };
+        let content = letter.bytes.get(content_at..)?;
+        let is_readable =
+            letter.len() <= DATAGRAM_LIMIT && read_content(&self.header, flags, content).is_ok();
+        is_readable.then_some(letter)
     }
 
     /// How many bytes it has, whether or not it fits: no answer may be longer than its question.
     #[expect(clippy::len_without_is_empty, reason = "no datagram is empty")]
     pub fn len(&self) -> usize {
-        DATAGRAM_MIN.saturating_add(self.content().len())
+        let mut out = Writer::new();
+        self.write_content(&mut out);
+        DATAGRAM_MIN.saturating_add(out.len())
     }
 
     fn flags(&self) -> Flags {
@@ -168,14 +171,43 @@ impl Datagram {
     }
 
     /// What is between header and signature.
-    fn content(&self) -> Vec<u8> {
-        let mut out = Writer::new();
+    fn write_content(&self, out: &mut Writer) {
         if let Some(certificate) = &self.certificate {
-            certificate.write(&mut out);
+            certificate.write(out);
         }
-        self.body.write(&mut out);
-        let mut bytes = out.finish();
-        bytes.resize(bytes.len().saturating_add(self.padding.into()), 0);
+        self.body.write(out);
+        out.zeros(self.padding.into());
+    }
+}
+
+/// A datagram that is written, and not signed yet: that is left to the last moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Letter {
+    kind: Kind,
+    /// A domain separator, the header, and everything up to the signature.
+    bytes: Vec<u8>,
+}
+
+impl Letter {
+    /// What it says.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// How many bytes the datagram will have.
+    #[expect(clippy::len_without_is_empty, reason = "no datagram is empty")]
+    pub fn len(&self) -> usize {
+        self.bytes.len().saturating_sub(DOMAIN.len()).saturating_add(SIGNATURE_LEN).saturating_add(GATE_LEN)
+    }
+
+    /// The datagram's bytes. `sign` signs a domain separator, the header, and everything behind it.
+    pub fn seal(self, gate: &[u8; 32], sign: impl FnOnce(&[u8]) -> Signature) -> Vec<u8> {
+        let mut bytes = self.bytes;
+        let signature = sign(&bytes);
+        bytes.drain(..DOMAIN.len());
+        bytes.extend_from_slice(&signature);
+        let tag = gate_tag(gate, &bytes);
+        bytes.extend_from_slice(&tag);
         bytes
     }
 }
@@ -247,7 +279,7 @@ impl<'a> Envelope<'a> {
 
     /// What the signature must be of: a domain separator, the header, and everything up to the signature.
     pub fn signed_bytes(&self) -> Vec<u8> {
-        with_domain(self.signed)
+        [DOMAIN, self.signed].concat()
     }
 
     /// The signature, not verified.
@@ -316,12 +348,7 @@ fn read_certificate(
     Ok(Some(certificate))
 }
 
-fn with_domain(signed: &[u8]) -> Vec<u8> {
-    [DOMAIN, signed].concat()
-}
-
 fn gate_tag(gate: &[u8; 32], bytes: &[u8]) -> [u8; GATE_LEN] {
-    let mut tag = [0; GATE_LEN];
-    blake3::Hasher::new_keyed(gate).update(bytes).finalize_xof().fill(&mut tag);
-    tag
+    let hash = blake3::keyed_hash(gate, bytes);
+    hash.as_bytes().first_chunk().copied().unwrap_or_default()
 }

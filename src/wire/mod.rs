@@ -16,7 +16,7 @@ mod tickets;
 use crate::base::{CircleId, MemberId};
 
 pub use body::{Body, COOL_LIMIT, ENTRIES_LIMIT};
-pub use envelope::{DATAGRAM_LIMIT, DATAGRAM_MIN, Datagram, Envelope, Rejected, pad_to};
+pub use envelope::{DATAGRAM_LIMIT, DATAGRAM_MIN, Datagram, Envelope, Letter, Rejected, pad_to};
 pub use header::{ANYONE, Header, Kind, NO_TOKEN};
 use records::PublicKey;
 pub use tickets::{COORDINATORS_LIMIT, SEATS_LIMIT, WAITERS_LIMIT};
