@@ -105,6 +105,7 @@ fn longest_ask() -> TicketMessage {
         standing: Standing { number: 1, deed: deed(1), proposed: Some(deed(2)) },
         unsure_for: secs(0),
         is_settled: true,
+        is_reminder: true,
         waiters: vec![waiter; WAITERS_LIMIT],
     })
 }

@@ -96,6 +96,8 @@ pub struct Ask {
     pub unsure_for: Duration,
     /// Whether it was ever sure of it.
     pub is_settled: bool,
+    /// Whether all of this was answered before, and only tells that it is still there.
+    pub is_reminder: bool,
     /// Those who wait longest, as far as it knows.
     pub waiters: Vec<Waiter>,
 }

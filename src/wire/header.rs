@@ -6,7 +6,7 @@
 //! | offset | bytes | what |
 //! |---:|---:|---|
 //! | 0 | 4 | magic, `strl` |
-//! | 4 | 1 | version, 2 |
+//! | 4 | 1 | version, 3 |
 //! | 5 | 1 | kind |
 //! | 6 | 2 | flags: bit 0 a certificate follows, bit 1 padded; the others are zero |
 //! | 8 | 16 | circle |
@@ -25,8 +25,9 @@ use super::codec::{Malformed, Reader, Writer};
 /// The first bytes of every datagram: a filter in front of the socket can go by them.
 pub(super) const MAGIC: [u8; 4] = *b"strl";
 
-/// The only version that is spoken. In the first, a scout did not say to which run of its receiver it was.
-pub(super) const VERSION: u8 = 2;
+/// The only version that is spoken. In the first, a scout did not say to which run of its receiver it was; in the second, a
+/// question about a ticket did not say whether it was a reminder.
+pub(super) const VERSION: u8 = 3;
 
 /// The token in datagrams that are about none.
 pub const NO_TOKEN: TokenId = TokenId { created_ms: 0, generator: MemberId::from_bytes([0; 16]), random: 0 };

@@ -31,6 +31,7 @@ pub(super) fn longest_ask() -> Ask {
         standing: Standing { number: 7, deed: deed(3, 10), proposed: Some(deed(4, 20)) },
         unsure_for: Duration::from_millis(u64::MAX),
         is_settled: true,
+        is_reminder: true,
         waiters: (30..).take(WAITERS_LIMIT).map(waiter).collect(),
     }
 }
@@ -100,12 +101,13 @@ fn any_waiters() -> impl Strategy<Value = Vec<Waiter>> {
 }
 
 fn any_ask() -> impl Strategy<Value = Ask> {
-    (any_seat(), any_standing(), any_millis(), any::<bool>(), any_waiters()).prop_map(
-        |(seat, standing, unsure_for, is_settled, waiters)| Ask {
+    (any_seat(), any_standing(), any_millis(), any::<[bool; 2]>(), any_waiters()).prop_map(
+        |(seat, standing, unsure_for, [is_settled, is_reminder], waiters)| Ask {
             seat,
             standing,
             unsure_for,
             is_settled,
+            is_reminder,
             waiters,
         },
     )

@@ -2,7 +2,7 @@
 //!
 //! | tag | message | bytes |
 //! |---:|---|---|
-//! | 1 | Ask | seat, standing, unsure for ms 8, settled 1, waiters |
+//! | 1 | Ask | seat, standing, unsure for ms 8, settled 1, reminder 1, waiters |
 //! | 2 | Vouch | number 8, since 8, optional version 4, sure 1, waiters |
 //! | 3 | Gone | seat |
 //! | 4 | NotMe | seat, since 8, vacant 1, optional standing |
@@ -157,7 +157,7 @@ fn write_ask(ask: &Ask, out: &mut Writer) {
     write_seat(&ask.seat, out);
     write_standing(&ask.standing, out);
     write_millis(ask.unsure_for, out);
-    write_waiters(&ask.waiters, out.u8(u8::from(ask.is_settled)));
+    write_waiters(&ask.waiters, out.u8(u8::from(ask.is_settled)).u8(u8::from(ask.is_reminder)));
 }
 
 fn read_ask(input: &mut Reader<'_>) -> Result<Ask, Malformed> {
@@ -166,6 +166,7 @@ fn read_ask(input: &mut Reader<'_>) -> Result<Ask, Malformed> {
         standing: read_standing(input)?,
         unsure_for: read_millis(input)?,
         is_settled: read_flag(input)?,
+        is_reminder: read_flag(input)?,
         waiters: read_waiters(input)?,
     })
 }
@@ -316,9 +317,9 @@ mod tests {
     #[test]
     fn every_message_has_the_bytes_that_it_always_had() {
         let lengths = samples::ticket_messages().map(|message| written(&message).len());
-        assert_eq!(lengths, [758, 152, 27, 630, 17, 66, 607, 262, 27, 27, 61, 645, 77, 61, 346, 27]);
+        assert_eq!(lengths, [759, 152, 27, 630, 17, 66, 607, 262, 27, 27, 61, 645, 77, 61, 346, 27]);
         let all = samples::ticket_messages().map(|message| written(&message)).concat();
-        assert_eq!(&blake3::hash(&all).to_hex()[..16], "a06db222812c533f");
+        assert_eq!(&blake3::hash(&all).to_hex()[..16], "7451b7fbc35ae8ad");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::base::{MemberId, Rng, Seat, Standing, TicketMessage, Time};
 
+use super::anteroom::Anteroom;
 use super::book::Book;
 use super::nouns::{Config, Event, Input, Output};
 use super::place::Place;
@@ -80,6 +81,7 @@ pub struct Tickets {
     pub(super) rng: Rng,
     pub(super) state: State,
     pub(super) book: Book,
+    pub(super) anteroom: Anteroom,
     /// When somebody asked us last as a witness.
     pub(super) asked_at: Option<Time>,
     pub(super) waiting: Waiting,
@@ -121,6 +123,7 @@ impl Tickets {
             rng,
             state: State::Out(Out::asking_at(now)),
             book: Book::default(),
+            anteroom: Anteroom::default(),
             asked_at: None,
             waiting: Waiting::default(),
             known: Vec::new(),
@@ -193,8 +196,9 @@ impl Tickets {
             State::Out(out) => vec![self.wants_a_ticket().then_some(out.ask_at), self.leaves_at()],
             State::In(place) => self.deadlines_of(place),
         };
+        let reminder = self.anteroom.next_at(self.config.witnesses(), self.config.round);
         let never = Time::ZERO + Duration::MAX;
-        state.into_iter().chain([pull]).flatten().fold(never, Time::min)
+        state.into_iter().chain([pull, reminder]).flatten().fold(never, Time::min)
     }
 
     fn deadlines_of(&self, place: &Place) -> Vec<Option<Time>> {
@@ -324,6 +328,7 @@ impl Tickets {
         // What was promised is of no use to anybody, and must not be taken for more.
         self.begin_anew();
         self.book = Book::default();
+        self.anteroom = Anteroom::default();
         self.excluded.clear();
         self.known.clear();
         self.waiting = Waiting::default();
@@ -363,6 +368,7 @@ impl Tickets {
     /// Everything that time or the new state of things makes due.
     fn run(&mut self, now: Time) {
         self.waiting.forget(now - self.config.round * WAITING_MEMORY);
+        self.hear_reminders(now);
         if matches!(&self.state, State::In(place) if now >= place.ask_at) {
             self.ask_witnesses(now);
         }

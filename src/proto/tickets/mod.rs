@@ -21,9 +21,10 @@
 //! half of the witnesses of the old one *and* of the new one have taken notice of it. To be a witness is a member's duty as
 //! long as its process lives, with a seat or without.
 //!
-//! A seat asks its witnesses every round, and at once those who do not know what is new. It is *sure* only while k+1 of them have vouched within the lease, which counts
-//! from its own asking, so that no delay on the way can prolong it. Whoever is not sure uses nothing and gives nothing; the
-//! pull ends before the lease does.
+//! A seat reminds its witnesses once in a round, and asks those at once who do not know what is new. It is *sure* only
+//! while k+1 of them have vouched within the lease, which counts from its own asking, so that no delay on the way can
+//! prolong it. Whoever is not sure uses nothing and gives nothing; the pull ends before the lease does. Nobody sends more
+//! than 2k+1 reminders in a round, nor answers more.
 //!
 //! # Why no ticket has two owners
 //!
@@ -58,6 +59,7 @@
 
 #![deny(clippy::indexing_slicing, clippy::unwrap_used)]
 
+mod anteroom;
 mod book;
 mod deeds;
 mod exclusion;

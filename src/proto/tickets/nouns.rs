@@ -13,7 +13,7 @@ pub struct Config {
     pub faults: u8,
     /// A holder may pull for so long while others wait.
     pub turn: Duration,
-    /// T: how often a seat asks its witnesses.
+    /// T: nobody reminds, or is reminded by, more than 2k+1 others within this.
     pub round: Duration,
     /// How long a witness's word counts, from the asking on.
     pub lease: Duration,
@@ -51,6 +51,12 @@ impl Config {
     pub fn wait(&self) -> Duration {
         let drift = f64::from(self.drift_ppm) / 1e6;
         self.lease.mul_f64((1.0 + drift) / (1.0 - drift))
+    }
+
+    /// How often a seat reminds its witnesses. A little longer than a round: clocks differ, and so do delays, and a witness
+    /// that is reminded by as many as it hears in a round should not have to let them wait for that.
+    pub(super) fn pause(&self) -> Duration {
+        self.round * 11 / 10
     }
 
     /// A server counts a session for a little longer than its client does: for so long after a pull nobody uses its ticket.

@@ -194,8 +194,8 @@ impl Place {
         let since = self.proposal.as_ref().map_or(self.since, |proposal| proposal.since);
         let is_new = (self.is_moving() || !self.is_settled) && now < since + 2 * config.round;
         let is_yielding = self.yields_since.is_some_and(|since| now < since + config.round);
-        let pause = if is_new || is_yielding { config.round / 4 } else { config.round };
-        (now + pause).min(self.reminded_at + config.round)
+        let pause = if is_new || is_yielding { config.round / 4 } else { config.pause() };
+        (now + pause).min(self.reminded_at + config.pause())
     }
 
     /// All that was said in this seat, now that nothing more will be.
@@ -206,11 +206,12 @@ impl Place {
 
     // --- our witnesses ----------------------------------------------------------------------------------------
 
-    /// The next question, and to whom it goes: to those who do not know what it tells, and once a round to all by whom we
-    /// go. So nobody is reminded of us more often than that, nor more than 2k+1 in a round, whatever happens around us.
-    pub(super) fn ask(&mut self, waiters: Vec<Waiter>, config: &Config, now: Time) -> (Ask, Vec<MemberId>) {
+    /// The next question to each to whom it goes: to those who do not know what it tells, and once in a while to all by whom
+    /// we go, as a reminder. So nobody is reminded of us more often than that, nor more than 2k+1 in a round, whatever
+    /// happens around us.
+    pub(super) fn ask(&mut self, waiters: &[Waiter], config: &Config, now: Time) -> Vec<(MemberId, Ask)> {
         let (number, news) = (self.next_number(), self.news());
-        let is_round_over = now >= self.reminded_at + config.round;
+        let is_round_over = now >= self.reminded_at + config.pause();
         let (deed, words) = (&self.deed, &self.words);
         let knows = |whom: MemberId| words.get(&whom).is_some_and(|word| word.question.news == news);
         let vouches = |whom: MemberId| deed.witnesses.iter().any(|witness| witness.member == whom);
@@ -226,14 +227,17 @@ impl Place {
             self.asked.pop_front();
         }
         let proposed = self.proposal.as_ref().map(|proposal| proposal.deed.clone());
-        let ask = Ask {
+        let standing = Standing { number, deed: self.deed.clone(), proposed };
+        let knows = |whom: &MemberId| self.words.get(whom).is_some_and(|word| word.question.news == news);
+        let ask = |whom: MemberId| Ask {
             seat: self.seat,
-            standing: Standing { number, deed: self.deed.clone(), proposed },
+            standing: standing.clone(),
             unsure_for: now.since(self.last_sure),
             is_settled: self.is_settled,
-            waiters,
+            is_reminder: knows(&whom),
+            waiters: waiters.to_vec(),
         };
-        (ask, whom)
+        whom.into_iter().map(|whom| (whom, ask(whom))).collect()
     }
 
     fn news(&self) -> News {

@@ -13,9 +13,8 @@ impl Tickets {
         let State::In(place) = &mut self.state else { return };
         let until = place.sure_until(&self.config).unwrap_or(place.last_sure);
         place.last_sure = place.last_sure.max(until.min(now));
-        let (ask, whom) = place.ask(waiters, &self.config, now);
-        for witness in whom {
-            self.send(witness, TicketMessage::Ask(ask.clone()));
+        for (witness, ask) in place.ask(&waiters, &self.config, now) {
+            self.send(witness, TicketMessage::Ask(ask));
         }
         self.update_successor(now);
         self.look_for_missing(now);
@@ -36,8 +35,24 @@ impl Tickets {
         }
     }
 
+    /// What is new is heard at once, a reminder in its turn.
     pub(super) fn on_ask(&mut self, from: MemberId, ask: Ask, now: Time) {
-        let Ask { seat, standing, unsure_for, is_settled, waiters } = ask;
+        if ask.is_reminder {
+            self.anteroom.enter(from, ask);
+        } else {
+            self.anteroom.leave(from);
+            self.answer(from, ask, now);
+        }
+    }
+
+    pub(super) fn hear_reminders(&mut self, now: Time) {
+        while let Some((from, ask)) = self.anteroom.call(self.config.witnesses(), self.config.round, now) {
+            self.answer(from, ask, now);
+        }
+    }
+
+    fn answer(&mut self, from: MemberId, ask: Ask, now: Time) {
+        let Ask { seat, standing, unsure_for, is_settled, waiters, .. } = ask;
         if seat.member != from {
             return;
         }

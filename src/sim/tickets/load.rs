@@ -25,10 +25,12 @@ struct Counts {
     asked: u32,
     /// When it sent its last reminders, by its own clock.
     reminders: VecDeque<Time>,
+    /// When it answered the last ones.
+    answers: VecDeque<Time>,
     /// The round in which it was reminded last, and by whom.
     reminded: (i64, BTreeSet<u32>),
-    /// What it has asked lately.
-    said: VecDeque<(u64, Told)>,
+    /// What it has asked lately, and whom it only reminded by that.
+    said: VecDeque<(u64, Told, Vec<u32>)>,
 }
 
 /// By which seat, by which deed it goes and would go, and whether it was ever sure.
@@ -73,6 +75,7 @@ impl Load {
     pub(super) fn started(&mut self, member: u32) {
         if let Some(counts) = self.of.get_mut(member as usize) {
             counts.reminders.clear();
+            counts.answers.clear();
         }
     }
 
@@ -100,8 +103,8 @@ impl Load {
         let (number, told) = (ask.standing.number, told(ask));
         let is_reminder = self.answered.get(&(from, to)).is_some_and(|(_, answered)| *answered == told);
         let counts = self.of.get_mut(from as usize)?;
-        if counts.said.back().is_none_or(|(last, _)| *last != number) {
-            counts.said.push_back((number, told));
+        if counts.said.back().is_none_or(|(last, ..)| *last != number) {
+            counts.said.push_back((number, told, Vec::new()));
             let surplus = counts.said.len().saturating_sub(UNDER_WAY);
             counts.said.drain(..surplus);
         }
@@ -109,10 +112,21 @@ impl Load {
             return None;
         }
         self.reminders += 1;
-        counts.reminders.push_back(shown);
-        let first = (counts.reminders.len() > self.witnesses).then(|| counts.reminders.pop_front()).flatten();
+        if let Some((.., reminded)) = counts.said.back_mut() {
+            reminded.push(to);
+        }
+        let within = crowded(&mut counts.reminders, shown, self.witnesses);
         self.remind(from, to, now);
-        first.map(|first| shown.since(first)).filter(|within| *within < self.round)
+        within.filter(|within| *within < self.round)
+    }
+
+    /// Takes notice of an answer, and when that is by the clock of who gives it. Gives within which time it has answered
+    /// more reminders than there may be in a round.
+    fn vouched(&mut self, by: u32, to: u32, number: u64, shown: Time) -> Option<Duration> {
+        let said = self.of.get(to as usize)?.said.iter().find(|(said, ..)| *said == number);
+        said.filter(|(.., reminded)| reminded.contains(&by))?;
+        let answers = &mut self.of.get_mut(by as usize)?.answers;
+        crowded(answers, shown, self.witnesses).filter(|within| *within < self.round)
     }
 
     fn remind(&mut self, from: u32, to: u32, now: Time) {
@@ -128,8 +142,8 @@ impl Load {
 
     /// An answer has come back.
     pub(super) fn answered(&mut self, by: u32, to: u32, number: u64) {
-        let said = self.of.get(to as usize).and_then(|of| of.said.iter().find(|(said, _)| *said == number));
-        if let Some(&said) = said {
+        let said = self.of.get(to as usize).and_then(|of| of.said.iter().find(|(said, ..)| *said == number));
+        if let Some(said) = said.map(|(said, told, _)| (*said, *told)) {
             let known = self.answered.entry((to, by)).or_insert(said);
             // A later seat has a higher incarnation; its numbers begin anywhere.
             *known = if (said.1.0, said.0) > (known.1.0, known.0) { said } else { *known };
@@ -188,6 +202,22 @@ impl Ring {
             self.checks.complain(Violation::TooManyReminders { at: now, member: from, within });
         }
     }
+
+    /// Nor does anybody answer more.
+    pub(super) fn check_answers(&mut self, by: u32, to: u32, number: u64) {
+        let now = self.now;
+        let shown = self.place(by).map_or(now, |place| place.clock.shows(now));
+        if let Some(within) = self.load.vouched(by, to, number, shown) {
+            self.checks.complain(Violation::TooManyAnswers { at: now, member: by, within });
+        }
+    }
+}
+
+/// Within which time there were more than so many.
+fn crowded(times: &mut VecDeque<Time>, now: Time, most: usize) -> Option<Duration> {
+    times.push_back(now);
+    let first = (times.len() > most).then(|| times.pop_front()).flatten();
+    first.map(|first| now.since(first))
 }
 
 fn told(ask: &Ask) -> Told {

@@ -397,7 +397,14 @@ fn who_reminds_too_many_is_seen() {
     let asked = deed.witnesses.iter().map(|witness| crate::sim::numbers::member_number(witness.member));
     let asked: Vec<u32> = asked.collect();
     let standing = Standing { number: u64::MAX, deed, proposed: None };
-    let ask = Ask { seat, standing, unsure_for: Duration::ZERO, is_settled: true, waiters: Vec::new() };
+    let ask = Ask {
+        seat,
+        standing,
+        unsure_for: Duration::ZERO,
+        is_settled: true,
+        is_reminder: true,
+        waiters: Vec::new(),
+    };
     // Two rounds later all of its witnesses once, and then one of them again.
     ring.now = Time::from_secs(62);
     for whom in &asked {
@@ -406,6 +413,36 @@ fn who_reminds_too_many_is_seen() {
     assert_eq!((asked.len(), ring.checks.violations()), (5, &[][..]));
     ring.check_reminders(3, asked[0], &ask);
     let expected = Violation::TooManyReminders { at: ring.now(), member: 3, within: Duration::ZERO };
+    assert_eq!(ring.checks.violations(), [expected]);
+}
+
+#[test]
+fn who_answers_too_many_reminders_is_seen() {
+    let mut ring = at_rest();
+    let asks: Vec<(u32, u32, Ask)> = (0..ring.places.len())
+        .filter_map(|member| {
+            let place = &ring.places[member];
+            let (seat, deed) = (place.seat?, place.deed.clone()?);
+            let witness = crate::sim::numbers::member_number(deed.witnesses.first()?.member);
+            let standing = Standing { number: u64::MAX, deed, proposed: None };
+            let (unsure_for, waiters) = (Duration::ZERO, Vec::new());
+            let ask = Ask { seat, standing, unsure_for, is_settled: true, is_reminder: true, waiters };
+            Some((u32::try_from(member).unwrap(), witness, ask))
+        })
+        .take(6)
+        .collect();
+    ring.now = Time::from_secs(62);
+    for (member, witness, ask) in &asks {
+        ring.check_reminders(*member, *witness, ask);
+    }
+    // One clock for all of them: what counts is who answers.
+    let (member, witness, _) = asks[0];
+    for _ in 0..5 {
+        ring.check_answers(witness, member, u64::MAX);
+    }
+    assert_eq!(ring.checks.violations(), []);
+    ring.check_answers(witness, member, u64::MAX);
+    let expected = Violation::TooManyAnswers { at: ring.now(), member: witness, within: Duration::ZERO };
     assert_eq!(ring.checks.violations(), [expected]);
 }
 

@@ -131,6 +131,16 @@ pub enum Violation {
         /// By its own clock.
         within: Duration,
     },
+    /// The same the other way round.
+    #[error("{at}: member {member} answers more reminders than a seat has witnesses within {within:?}")]
+    TooManyAnswers {
+        /// When.
+        at: Time,
+        /// Who.
+        member: u32,
+        /// In so short a time.
+        within: Duration,
+    },
 }
 
 impl Violation {

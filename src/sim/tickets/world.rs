@@ -325,6 +325,9 @@ impl Ring {
                 place.deed = Some(deed.clone());
             }
         }
+        if let TicketMessage::Vouch(vouch) = &message {
+            self.check_answers(from, to, vouch.number);
+        }
         let now = self.now;
         let mut arrivals = self.network.carry(from as usize, to as usize, now);
         let Some(mut at) = arrivals.next() else { return };

@@ -1,6 +1,7 @@
 //! How often witnesses are asked: those who do not know yet what is new, and everybody once a round.
 
 use super::*;
+use crate::base::{Deed, Standing};
 
 /// A member that was granted a seat with so many witnesses at second 1, before it has asked anything that is looked at.
 fn newcomer(witnesses: usize) -> Tickets {
@@ -66,6 +67,88 @@ fn what_is_new_is_repeated_to_those_who_have_not_answered_it() {
     assert_eq!(asked(&mut machine).0, [0; 0]);
 }
 
+/// A member with nothing but its duty as a witness, and what so many ask it that know it already.
+fn witness_of(many: usize) -> (Tickets, Vec<Ask>) {
+    let mut machine = Tickets::new(id(200), Config::new(32, 1, TURN), 0, Rng::seeded(1), Time::from_secs(1));
+    let ours = Seat { ticket: 20, member: id(200), incarnation: super::super::ring::DRAWS };
+    let asks = (0..many).map(|member| {
+        let seat = |step: usize| Seat {
+            ticket: u16::try_from(member + step).unwrap(),
+            member: id(member + step),
+            incarnation: 1,
+        };
+        let deed = Deed { version: 1, next: seat(1), beyond: None, witnesses: vec![ours] };
+        Ask {
+            seat: seat(0),
+            standing: Standing { number: 1, deed, proposed: None },
+            unsure_for: Duration::ZERO,
+            is_settled: true,
+            is_reminder: false,
+            waiters: Vec::new(),
+        }
+    });
+    let asks: Vec<Ask> = asks.collect();
+    for ask in &asks {
+        hear(&mut machine, ask, 1.0);
+    }
+    (machine, asks)
+}
+
+fn hear(machine: &mut Tickets, ask: &Ask, at: f64) {
+    let message = TicketMessage::Ask(ask.clone());
+    machine.handle(Input::Received { from: ask.seat.member, message }, Time::ZERO + secs(at));
+}
+
+fn remind(machine: &mut Tickets, ask: &Ask, number: u64, at: f64) {
+    let standing = Standing { number, ..ask.standing.clone() };
+    hear(machine, &Ask { standing, is_reminder: true, ..ask.clone() }, at);
+}
+
+/// Whom it answers, and which question.
+fn answered(machine: &mut Tickets) -> Vec<(usize, u64)> {
+    sent(machine, |message| match message {
+        TicketMessage::Vouch(vouch) => Some(vouch.number),
+        _ => None,
+    })
+}
+
+#[test]
+fn no_more_reminders_are_answered_in_a_round_than_a_seat_has_witnesses() {
+    let (mut machine, asks) = witness_of(5);
+    assert_eq!(answered(&mut machine), [0, 1, 2, 3, 4].map(|whom| (whom, 1)), "what is new, at once");
+    for ask in &asks {
+        remind(&mut machine, ask, 2, 2.0);
+    }
+    assert_eq!(answered(&mut machine), [0, 1, 2].map(|whom| (whom, 2)));
+    assert_eq!(machine.next_deadline(), Time::from_secs(3));
+    // Who reminds again keeps its place, with its last word; what is new goes before.
+    remind(&mut machine, &asks[0], 3, 2.8);
+    remind(&mut machine, &asks[3], 3, 2.9);
+    let standing = Standing { number: 3, ..asks[4].standing.clone() };
+    hear(&mut machine, &Ask { standing, ..asks[4].clone() }, 2.9);
+    assert_eq!(answered(&mut machine), [(4, 3)]);
+    machine.handle(Input::Wake, Time::from_secs(3));
+    assert_eq!(answered(&mut machine), [(3, 3), (0, 3)]);
+    assert!(machine.next_deadline() > Time::from_secs(1_000_000), "nobody waits");
+}
+
+#[test]
+fn those_who_wait_to_be_heard_are_not_more_than_can_be_kept() {
+    let (mut machine, asks) = witness_of(100);
+    answered(&mut machine);
+    for ask in &asks {
+        remind(&mut machine, ask, 2, 2.0);
+    }
+    let mut heard = answered(&mut machine).len();
+    for round in 3..100 {
+        machine.handle(Input::Wake, Time::from_secs(round));
+        let now = answered(&mut machine).len();
+        assert!(now <= 3, "{now} in one round");
+        heard += now;
+    }
+    assert_eq!(heard, 3 + 64);
+}
+
 #[test]
 fn who_has_nothing_new_to_tell_asks_everybody_once_a_round() {
     let mut machine = newcomer(2);
@@ -82,7 +165,7 @@ fn who_has_nothing_new_to_tell_asks_everybody_once_a_round() {
         .map(|tenths| (tenths, wake(&mut machine, f64::from(tenths) / 10.0)))
         .filter(|(_, whom)| !whom.is_empty())
         .collect();
-    assert_eq!(asks, [(21, vec![0, 1]), (31, vec![0, 1]), (41, vec![0, 1])]);
+    assert_eq!(asks, [(22, vec![0, 1]), (33, vec![0, 1]), (44, vec![0, 1])]);
 }
 
 /// A ring that has just lost some must not become smaller still: whoever gives its ticket back looks first whether all are
