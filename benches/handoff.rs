@@ -25,7 +25,7 @@ use stroll::trust::{self, Authority, GateKey, PrivateKey, Roll, Suite};
 use stroll::wire::Kind;
 use stroll::wire::records::{Charter, Entry, Mode, RuleSet};
 
-const PASSES: usize = 100;
+const PASSES: usize = 220;
 /// The first are not counted.
 const WARM_UP: usize = 20;
 /// Before each sample of anything: caches and cores have cooled down, as they have before a handoff.

@@ -60,12 +60,12 @@ impl Node {
             Body::Move => self.to_handoff.push_back(hand(handoff::Message::Move)),
             Body::Ack { entries } => {
                 self.to_handoff.push_back(hand(handoff::Message::Ack(header.nonce)));
-                self.learn_later(entries, now);
+                self.learn_later(entries);
             }
             Body::Commit { age, cool, entries } => {
                 self.arriving = Some(Cargo { age, cool });
                 self.to_handoff.push_back(hand(handoff::Message::Commit(header.nonce)));
-                self.learn_later(entries, now);
+                self.learn_later(entries);
             }
             Body::EarlyStop => self.to_handoff.push_back(hand(handoff::Message::EarlyStop(header.nonce))),
             Body::Scout { record, hearsay, charter_version, bans_version, entries } => {
@@ -124,8 +124,8 @@ impl Node {
     }
 
     /// With a token on its way there is no time for other people's signatures.
-    fn learn_later(&mut self, entries: Vec<Entry>, now: Time) {
-        self.to_learn.extend(entries.into_iter().map(|entry| (entry, now)));
+    fn learn_later(&mut self, entries: Vec<Entry>) {
+        self.to_learn.extend(entries);
     }
 
     /// Two signatures are checked for a new entry, so first see whether it would be one.

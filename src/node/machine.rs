@@ -84,9 +84,9 @@ pub(super) struct Question {
 #[derive(Clone, Copy, Debug)]
 enum Later {
     /// Whatever is due by now.
-    Deadlines(Time),
-    /// To learn of others, and to judge the load.
-    Judging(Time),
+    Deadlines,
+    /// To learn of others, to leave, and to judge the load.
+    Judging,
 }
 
 /// Whether the member wants to go.
@@ -139,9 +139,10 @@ pub struct Node {
     pub(super) quota: Quota,
     pub(super) to_agent: VecDeque<agent::Input>,
     pub(super) to_handoff: VecDeque<handoff::Input>,
-    /// Entries that came with a handoff: what was heard when. They are checked when nothing is left to be said.
-    pub(super) to_learn: VecDeque<(Entry, Time)>,
-    /// What is still to be done about the last input.
+    /// Entries that came with a handoff. They are checked when nothing is left to be said.
+    pub(super) to_learn: VecDeque<Entry>,
+    /// When the last input came, and what is still to be done about it.
+    heard_at: Time,
     later: Option<Later>,
     pub(super) outbox: Outbox,
 }
@@ -201,6 +202,7 @@ impl Node {
             to_agent: VecDeque::new(),
             to_handoff: VecDeque::new(),
             to_learn: VecDeque::new(),
+            heard_at: now,
             later: None,
             outbox: Outbox::default(),
             identity,
@@ -217,6 +219,7 @@ impl Node {
         if self.leaving == Leaving::Gone {
             return;
         }
+        self.heard_at = now;
         if self.own_validity(now) == Err(Refusal::NotYetValid) {
             // By our clock nobody is to be believed, so nobody is heard; that proves nothing about the token.
             self.to_agent.push_back(agent::Input::Stalled);
@@ -231,16 +234,17 @@ impl Node {
             Input::Command(command) => self.on_command(command, now),
             Input::Wake => {}
         }
-        self.pump(now);
-        self.question = None;
-        self.later = Some(Later::Deadlines(now));
+        self.later = Some(Later::Deadlines);
     }
 
-    /// The next thing to be done, until there is none. Datagrams are signed here, one by one, so send each before the
-    /// next is asked for. Somebody may wait for them with a token, so everything else comes after them: what has become
-    /// due, then what a handoff's datagrams told of others, and last the load is judged.
+    /// The next thing to be done, until there is none. Somebody may wait with a token, so what a handoff has to say leaves
+    /// before anybody thinks about it further, and everything else after that. Datagrams are signed here, one by one:
+    /// send each before the next is asked for.
     pub fn poll_output(&mut self) -> Option<Output> {
         loop {
+            if !self.outbox.is_urgent() && self.talk(self.heard_at) {
+                continue;
+            }
             if let Some(output) = self.outbox.take(&self.identity.key, &self.identity.gate) {
                 self.counters.sent += u64::from(matches!(output, Output::Datagram { .. }));
                 return Some(output);
@@ -251,19 +255,19 @@ impl Node {
 
     /// The next part of what can wait; `None` if there is none.
     fn do_later(&mut self) -> Option<()> {
+        let now = self.heard_at;
         match self.later? {
-            Later::Deadlines(now) => {
-                self.later = Some(Later::Judging(now));
+            Later::Deadlines => {
+                self.question = None;
+                self.later = Some(Later::Judging);
                 self.run_deadlines(now);
-                self.pump(now);
-                self.leave_when_drained();
             }
-            Later::Judging(now) => {
-                if let Some((entry, heard_at)) = self.to_learn.pop_front() {
-                    self.learn(entry, heard_at);
-                    self.pump(heard_at);
+            Later::Judging => {
+                if let Some(entry) = self.to_learn.pop_front() {
+                    self.learn(entry, now);
                 } else {
                     self.later = None;
+                    self.leave_when_drained();
                     self.judge_load(now);
                 }
             }

@@ -25,6 +25,11 @@ impl Outbox {
         self.events.is_empty() && self.handoffs.is_empty() && self.others.is_empty()
     }
 
+    /// Whether somebody waits for something that is in it.
+    pub(super) fn is_urgent(&self) -> bool {
+        !self.events.is_empty() || !self.handoffs.is_empty()
+    }
+
     pub(super) fn tell(&mut self, event: Event) {
         self.events.push_back(event);
     }

@@ -279,7 +279,7 @@ impl Node {
     // --- what goes out ----------------------------------------------------------------------------------------
 
     /// One step of the machine; false if it has nothing to do.
-    pub(super) fn pump_tickets(&mut self, now: Time) -> bool {
+    pub(super) fn talk_of_tickets(&mut self, now: Time) -> bool {
         let Some(office) = &mut self.office else { return false };
         if let Some(output) = office.machine.poll_output() {
             match output {

@@ -11,22 +11,21 @@ use super::nouns::Event;
 use super::pull::Right;
 
 impl Node {
-    /// Lets the protocols talk until they have nothing left to say. The agent goes first: what it answers to a handoff must
-    /// be known before the handoff's next datagram is written.
-    pub(super) fn pump(&mut self, now: Time) {
-        loop {
-            if let Some(output) = self.agent.poll_output() {
-                self.on_agent(output, now);
-            } else if let Some(input) = self.to_agent.pop_front() {
-                self.agent.handle(input, now);
-            } else if let Some(output) = self.handoff.poll_output() {
-                self.on_handoff(output, now);
-            } else if let Some(input) = self.to_handoff.pop_front() {
-                self.handoff.handle(input, now);
-            } else if !self.pump_tickets(now) {
-                return;
-            }
+    /// Lets one of the protocols say or hear one thing; false if none has anything left to say. The agent goes first: what it
+    /// answers to a handoff must be known before the handoff's next datagram is written.
+    pub(super) fn talk(&mut self, now: Time) -> bool {
+        if let Some(output) = self.agent.poll_output() {
+            self.on_agent(output, now);
+        } else if let Some(input) = self.to_agent.pop_front() {
+            self.agent.handle(input, now);
+        } else if let Some(output) = self.handoff.poll_output() {
+            self.on_handoff(output, now);
+        } else if let Some(input) = self.to_handoff.pop_front() {
+            self.handoff.handle(input, now);
+        } else {
+            return self.talk_of_tickets(now);
         }
+        true
     }
 
     fn on_agent(&mut self, output: agent::Output, now: Time) {

@@ -28,8 +28,9 @@ impl Handoff {
         record.accepted = Some(Accepted { session, at: now, stopped_at: now });
         record.authority = Authority::Holding { session };
         record.committing = None;
-        self.send(from, token, session, Message::EarlyStop(nonce), false);
+        // First what somebody waits for.
         self.emit(Event::Arrived { token, session, from });
+        self.send(from, token, session, Message::EarlyStop(nonce), false);
     }
 
     /// A copy of a Commit that we accepted: the giver has not heard so.
