@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::datagrams::forge;
 use common::{Circle, DELAY, Fate, SLOT, elsewhere, millis, secs};
 use stroll::base::{Session, Time, TokenId};
-use stroll::node::{Command, Event};
+use stroll::node::{Command, Event, Input, Output};
 use stroll::proto::agent::Origin;
 use stroll::proto::{agent, handoff};
 use stroll::wire::records::{Charter, RuleSet};
@@ -503,6 +503,34 @@ fn the_commit_waits_for_the_pull_to_end() {
     circle.members[0].stop_after = Duration::ZERO;
     circle.drive(secs(10));
     assert_eq!((circle.tokens_alive(), circle.regenerations().len()), (1, 0));
+}
+
+#[test]
+fn a_taker_pulls_before_it_has_signed_a_word_and_thanks_before_it_asks() {
+    let mut circle = Circle::running(4);
+    circle.set_network(|packet| if packet.kind() == Kind::Commit { Fate::Hold } else { Fate::Deliver });
+    assert!(circle.drive_until(secs(10), |circle| !circle.held.is_empty()));
+    let commit = circle.held[0].clone();
+    let node = circle.members[commit.receiver.unwrap()].node.as_mut().unwrap();
+    node.handle(Input::Datagram { bytes: &commit.bytes, from: commit.from }, circle.now);
+    let mut outputs = std::iter::from_fn(|| node.poll_output());
+    let arrived = outputs.next();
+    assert!(
+        matches!(arrived, Some(Output::Event(Event::Handoff(handoff::Event::Arrived { .. })))),
+        "{arrived:?}"
+    );
+    let (mut pulls, mut kinds) = (false, Vec::new());
+    for output in outputs {
+        match output {
+            Output::Event(event) => pulls |= matches!(event, Event::SlotBegan { .. }),
+            Output::Datagram { bytes, .. } => {
+                assert!(pulls, "it has a slot before it says anything");
+                kinds.push(bytes[5]);
+            }
+        }
+    }
+    assert_eq!(kinds.first(), Some(&(Kind::EarlyStop as u8)));
+    assert!(kinds.contains(&(Kind::Scout as u8)), "{kinds:?}");
 }
 
 #[test]

@@ -23,11 +23,11 @@ use crate::base::{CircleId, MemberId, Nonce, Session, TokenId};
 use super::codec::{Malformed, Reader, Writer};
 
 /// The first bytes of every datagram: a filter in front of the socket can go by them.
-pub(super) const MAGIC: [u8; 4] = *b"strl";
+pub const MAGIC: [u8; 4] = *b"strl";
 
 /// The only version that is spoken. In the first, a scout did not say to which run of its receiver it was; in the second, a
 /// question about a ticket did not say whether it was a reminder.
-pub(super) const VERSION: u8 = 3;
+pub const VERSION: u8 = 3;
 
 /// The token in datagrams that are about none.
 pub const NO_TOKEN: TokenId = TokenId { created_ms: 0, generator: MemberId::from_bytes([0; 16]), random: 0 };
@@ -347,7 +347,7 @@ mod tests {
         };
         let mut out = Writer::new();
         header.write(Flags { certificate: true, padded: false }, &mut out);
-        let mut expected = b"strl\x02\x03\x00\x01".to_vec();
+        let mut expected = b"strl\x03\x03\x00\x01".to_vec();
         for (byte, count) in [(1, 16), (2, 16), (3, 16), (4, 8), (5, 16), (6, 8), (7, 8), (8, 16)] {
             expected.extend(std::iter::repeat_n(byte, count));
         }

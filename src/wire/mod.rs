@@ -17,7 +17,7 @@ use crate::base::{CircleId, MemberId};
 
 pub use body::{Body, COOL_LIMIT, ENTRIES_LIMIT};
 pub use envelope::{DATAGRAM_LIMIT, DATAGRAM_MIN, Datagram, Envelope, Letter, Rejected, pad_to};
-pub use header::{ANYONE, Header, Kind, NO_TOKEN};
+pub use header::{ANYONE, Header, Kind, MAGIC, NO_TOKEN, VERSION};
 use records::PublicKey;
 pub use tickets::{COORDINATORS_LIMIT, SEATS_LIMIT, WAITERS_LIMIT};
 

@@ -1,7 +1,7 @@
 //! Any bytes as a datagram: what can be read is written in the same way again.
 
 use stroll::base::{CircleId, MemberId};
-use stroll::wire::{DATAGRAM_MIN, Envelope};
+use stroll::wire::{DATAGRAM_MIN, Envelope, MAGIC, VERSION};
 
 use super::sealed::{GATE, gate};
 
@@ -17,7 +17,8 @@ pub(crate) fn run(data: &[u8]) {
     }
     // The same behind the first checks: right preamble, circle, receiver and gate.
     let mut bytes = data.to_vec();
-    bytes[..5].copy_from_slice(b"strl\x02");
+    bytes[..4].copy_from_slice(&MAGIC);
+    bytes[4] = VERSION;
     bytes[5] = 1 + bytes[5] % 18;
     bytes[8..24].copy_from_slice(CIRCLE.as_bytes());
     if !bytes[40].is_multiple_of(4) {

@@ -8,7 +8,7 @@ use stroll::node::{Command, Config, Event, Identity, Input, Node, Output};
 use stroll::proto::directory;
 use stroll::trust::{Authority, GateKey, PrivateKey, Roll, Suite};
 use stroll::wire::records::{Charter, Mode, Ring, RuleSet};
-use stroll::wire::{ANYONE, DATAGRAM_LIMIT, DATAGRAM_MIN, Envelope};
+use stroll::wire::{ANYONE, DATAGRAM_LIMIT, DATAGRAM_MIN, Envelope, MAGIC, VERSION};
 
 use super::sealed::{GATE, gate};
 use super::source::Source;
@@ -179,7 +179,8 @@ impl World {
         let mut bytes = vec![0; 112];
         let fuzzed = source.take(56);
         bytes[56..56 + fuzzed.len()].copy_from_slice(fuzzed);
-        bytes[..5].copy_from_slice(b"strl\x02");
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4] = VERSION;
         bytes[5] = 1 + source.byte() % 18;
         bytes[7] = source.byte() % 4;
         let receiver = if source.below(4) == 0 { ANYONE } else { self.nodes[number].id() };

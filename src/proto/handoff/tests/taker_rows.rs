@@ -108,7 +108,7 @@ fn an_old_move_is_dropped_also_while_we_hold_the_token() {
 fn a_commit_with_our_nonce_brings_the_token() {
     let (bench, nonce) = Bench::arrived();
     let arrived = Event::Arrived { token: TOKEN, session: Session(5), from: member(2) };
-    assert_eq!(bench.said, [send(2, 5, Message::EarlyStop(nonce), false), Output::Event(arrived)]);
+    assert_eq!(bench.said, [Output::Event(arrived), send(2, 5, Message::EarlyStop(nonce), false)]);
     assert_eq!(bench.machine.session(TOKEN), Some(Session(5)));
 }
 
