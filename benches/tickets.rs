@@ -1,6 +1,7 @@
 //! Twelve members with four tickets around vsftpd with `max_clients=4`: whether it ever refuses anybody, how well the tickets
 //! are used, and how long members wait. Every three minutes two that pull are killed at once, and come back ten
-//! seconds later.
+//! seconds later. That is half of the ring, more than one of four seats bears for sure: where nobody pulls any more, the
+//! authority founds another one after a while, and that is told.
 //!
 //! `cargo bench --bench tickets` takes ten minutes, or `SPAN_S` seconds; `tests/servers` brings vsftpd. Sessions are those
 //! of the kernel's table, looked at every 10 ms; waits are between two slots in one life of a member, by its log.
@@ -29,6 +30,8 @@ const SPAN: Duration = Duration::from_secs(600);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 const KILL_EVERY: Duration = Duration::from_secs(180);
 const AWAY: Duration = Duration::from_secs(10);
+/// When nobody has pulled for so long, nobody will.
+const STANDSTILL: Duration = Duration::from_secs(45);
 
 /// More sessions than there can be.
 const MOST: usize = 2 * TICKETS as usize;
@@ -40,14 +43,17 @@ fn main() {
     let mut crowd = Crowd::new();
     crowd.all_are_served(1);
     let (port, is_over) = (crowd.server.port, AtomicBool::new(false));
-    let (looks, kills) = thread::scope(|scope| {
+    let (looks, kills, rings) = thread::scope(|scope| {
         let looking = scope.spawn(|| look(port, &is_over));
-        let kills = disturb(&mut crowd, span);
+        let (kills, rings) = disturb(&mut crowd, span);
         is_over.store(true, Ordering::Relaxed);
-        (looking.join().unwrap(), kills)
+        (looking.join().unwrap(), kills, rings)
     });
     let all: usize = looks.iter().sum();
-    println!("{kills} times {FAULTS} killed; refusals: {}", crowd.refusals().len());
+    println!(
+        "{kills} times {FAULTS} killed; refusals: {}; rings founded anew: {rings}",
+        crowd.refusals().len()
+    );
     for (sessions, count) in looks.iter().enumerate().filter(|(_, count)| **count > 0) {
         println!("{sessions} sessions for {:5.1} % of the time", 100.0 * *count as f64 / all as f64);
     }
@@ -58,10 +64,11 @@ fn main() {
     println!("waits in s: p50 {:.1}, p90 {:.1}, p99 {:.1}, longest {:.1}", at(50), at(90), at(99), at(100));
 }
 
-/// Kills and restarts for so long; gives how often. Everybody is served in the end.
-fn disturb(crowd: &mut Crowd, span: Duration) -> usize {
-    let (begun, mut kills) = (Instant::now(), 0);
-    while begun.elapsed() + KILL_EVERY < span {
+/// Kills and restarts for so long; gives how often, and how many rings had to be founded. Everybody is served in the end.
+fn disturb(crowd: &mut Crowd, span: Duration) -> (usize, usize) {
+    let end = Instant::now() + span;
+    let (mut kills, mut rings) = (0, 0);
+    while Instant::now() + KILL_EVERY < end {
         let next = Instant::now() + KILL_EVERY;
         let killed = crowd.kill_some(FAULTS);
         kills += 1;
@@ -69,11 +76,28 @@ fn disturb(crowd: &mut Crowd, span: Duration) -> usize {
         for member in killed {
             crowd.run(member);
         }
-        thread::sleep(next.saturating_duration_since(Instant::now()));
+        rings += mind(crowd, next);
     }
-    thread::sleep(span.saturating_sub(begun.elapsed()));
+    rings += mind(crowd, end);
     crowd.all_are_served(1);
-    kills
+    (kills, rings)
+}
+
+/// The authority looks after the ring until then; gives how many others it had to found.
+fn mind(crowd: &Crowd, until: Instant) -> usize {
+    let count = || crowd.pulls().iter().sum::<usize>();
+    let (mut pulls, mut since, mut rings) = (count(), Instant::now(), 0);
+    while Instant::now() < until {
+        thread::sleep(Duration::from_secs(1));
+        let now = count();
+        if now != pulls {
+            (pulls, since) = (now, Instant::now());
+        } else if since.elapsed() > STANDSTILL {
+            crowd.labs[0].succeeds(&["circle", "amend", "--new-ring"]);
+            (since, rings) = (Instant::now(), rings + 1);
+        }
+    }
+    rings
 }
 
 /// How many looks saw how many sessions at the server.

@@ -1,7 +1,8 @@
 //! What waits to leave a node: events first, then the datagrams of handoffs, then all others.
 //!
-//! A datagram is signed when it is taken out, not when it is put in: so the first one is on its way before the second is
-//! signed, and a taker knows that the token is its own before it has signed a word about it. The node alone uses it.
+//! Events and handoffs are urgent: the node lets them out before its protocols say anything more. And a datagram is signed
+//! when it is taken out, not when it is put in: so the first one is on its way before the second is signed, and a taker
+//! knows that the token is its own before it has signed a word about it. The node alone uses it.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
