@@ -7,11 +7,14 @@
 //! themselves. The sum is less, as whoever waits for tens of microseconds wakes up more slowly than in a ping-pong.
 //!
 //! Between two handoffs there is one of each, so that whatever else the machine does hits all of them alike.
+//!
+//! Last, without network and rests: what two nodes do from the Move to the Commit, back to back, beside its signatures
+//! alone. What a handoff takes beyond that is the waking up of processes that have slept.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot run says so and ends")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command as Process, Stdio};
@@ -33,6 +36,8 @@ const REST: Duration = Duration::from_millis(80);
 /// Move, Ack and Commit between two members that know each other.
 const LENGTHS: [usize; 3] = [1_100, 447, 205];
 const SIGNATURE_LEN: usize = 64;
+/// Handoffs and signatures that follow each other without a rest.
+const BACK_TO_BACK: usize = 2_000;
 
 fn main() {
     match std::env::var("STROLL_BENCH_ROLE").as_deref() {
@@ -70,6 +75,10 @@ fn measure() {
         let ratio: Vec<f64> = handoff.iter().zip(limit).map(|(handoff, limit)| handoff / limit).collect();
         println!("{name:42} {:>8.2} {:>8.2} {:>8.2}", ratio[0], ratio[1], ratio[2]);
     }
+    let (mut pair, signer) = (Pair::new(), Signer::new());
+    let (nodes, signatures) = (0..BACK_TO_BACK).map(|_| (pair.pass(), signer.sign_and_check())).unzip();
+    print("two nodes, back to back", quantiles(nodes));
+    print("two signatures, three checks, likewise", quantiles(signatures));
 }
 
 fn child(role: &str) -> Process {
@@ -128,6 +137,18 @@ impl Signer {
         let (len, from) = socket.recv_from(buffer).unwrap();
         self.check(&buffer[..len]);
         (i64::from_be_bytes(*buffer.first_chunk().unwrap()), from)
+    }
+
+    /// All of a handoff, in microseconds.
+    fn sign_and_check(&self) -> f64 {
+        let [move_, ack, commit] = LENGTHS.map(|len| self.write(0, len));
+        let began = Instant::now();
+        self.check(&move_);
+        std::hint::black_box(self.write(0, LENGTHS[1]));
+        self.check(&ack);
+        std::hint::black_box(self.write(0, LENGTHS[2]));
+        self.check(&commit);
+        began.elapsed().as_secs_f64() * 1e6
     }
 
     /// The taker's half of bare exchanges: when which one was over is told.
@@ -278,19 +299,7 @@ impl Member {
     fn on(socket: UdpSocket, me: u8, other: u8, address: SocketAddr) -> Self {
         let clock = BootClock::new();
         let here = socket.local_addr().unwrap();
-        let config = Config {
-            address: here,
-            sequence: 1,
-            boot_secret: [me; 32],
-            wall_offset_ms: clock.wall_offset_ms(),
-            seed: me.into(),
-            directory: directory::Config::default(),
-        };
-        let mut node = Node::new(identity(me), config, clock.now()).unwrap();
-        let key = PrivateKey::from_seed(Suite::Ed25519, [other; 32]);
-        let record = trust::sign_address(&key, node.roll().circle(), 1, address);
-        let entry = Entry { record, certificate: identity(other).certificate };
-        node.handle(Input::Command(Command::Learn { entry }), clock.now());
+        let node = node((me, here), (other, address), clock.now(), clock.wall_offset_ms());
         Self { node, socket, clock, yardstick: None, moves: BTreeMap::new() }
     }
 
@@ -356,6 +365,97 @@ impl Member {
             }
         }
         arrived.into_iter().for_each(report);
+    }
+}
+
+/// A member that knows another one.
+fn node(
+    (me, here): (u8, SocketAddr),
+    (other, there): (u8, SocketAddr),
+    now: Time,
+    wall_offset_ms: i64,
+) -> Node {
+    let config = Config {
+        address: here,
+        sequence: 1,
+        boot_secret: [me; 32],
+        wall_offset_ms,
+        seed: me.into(),
+        directory: directory::Config::default(),
+    };
+    let mut node = Node::new(identity(me), config, now).unwrap();
+    let key = PrivateKey::from_seed(Suite::Ed25519, [other; 32]);
+    let record = trust::sign_address(&key, node.roll().circle(), 1, there);
+    let entry = Entry { record, certificate: identity(other).certificate };
+    node.handle(Input::Command(Command::Learn { entry }), now);
+    node
+}
+
+/// Two nodes on virtual time that hand a token to and fro.
+struct Pair {
+    nodes: [Node; 2],
+    addresses: [SocketAddr; 2],
+    flight: VecDeque<(usize, Vec<u8>)>,
+    now: Time,
+    has_arrived: bool,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let addresses = [1, 2].map(|host| SocketAddr::from(([127, 0, 0, host], 7433)));
+        let [a, b] = [(1, addresses[0]), (2, addresses[1])];
+        let wall_offset_ms = 1_700_000_000_000;
+        let nodes = [node(a, b, Time::ZERO, wall_offset_ms), node(b, a, Time::ZERO, wall_offset_ms)];
+        let mut pair =
+            Self { nodes, addresses, flight: VecDeque::new(), now: Time::ZERO, has_arrived: false };
+        for number in [0, 1] {
+            pair.drain(number);
+        }
+        pair.nodes[0].handle(Input::Command(Command::Found), pair.now);
+        pair.drain(0);
+        pair
+    }
+
+    /// Until the token has arrived at the other one: how long they took to answer, in microseconds.
+    fn pass(&mut self) -> f64 {
+        let mut sum = Duration::ZERO;
+        self.has_arrived = false;
+        while !self.has_arrived {
+            let began = Instant::now();
+            let number = if let Some((to, bytes)) = self.flight.pop_front() {
+                self.nodes[to]
+                    .handle(Input::Datagram { bytes: &bytes, from: self.addresses[1 - to] }, self.now);
+                to
+            } else {
+                let first = usize::from(self.nodes[1].next_deadline() < self.nodes[0].next_deadline());
+                self.now = self.now.max(self.nodes[first].next_deadline());
+                self.nodes[first].handle(Input::Wake, self.now);
+                first
+            };
+            sum += self.drain(number).map_or(Duration::ZERO, |at| at - began);
+        }
+        sum.as_secs_f64() * 1e6
+    }
+
+    /// When the other one could go on with the handoff.
+    fn drain(&mut self, number: usize) -> Option<Instant> {
+        let mut answered = None;
+        while let Some(output) = self.nodes[number].poll_output() {
+            match output {
+                Output::Datagram { bytes, .. } => {
+                    if bytes[5] == Kind::Ack as u8 || bytes[5] == Kind::Commit as u8 {
+                        answered = Some(Instant::now());
+                    }
+                    self.flight.push_back((1 - number, bytes));
+                }
+                Output::Event(Event::Handoff(handoff::Event::Arrived { .. })) => {
+                    answered = Some(Instant::now());
+                    self.has_arrived = true;
+                }
+                Output::Event(_) => {}
+            }
+        }
+        answered
     }
 }
 
