@@ -169,6 +169,68 @@ fn with_message_delay_the_link_idles_by_one_delay_per_visit_and_no_more() {
     within("two", report.share_of_time.two, 0.0..=0.15);
 }
 
+/// A circle laid out for 300 members of which only some have work.
+fn partly_active(members: usize, active: usize, duration: f64, runs: u64) -> Report {
+    let coordination = agents(scouts(members.min(8)));
+    let active = Some(active);
+    let duration = seconds(duration);
+    report(&Scenario { coordination, members, active, duration, ..Scenario::default() }, runs)
+}
+
+#[test]
+fn the_only_member_with_work_pulls_all_the_time_however_large_the_circle_is() {
+    for members in [3, 30, 300] {
+        let report = partly_active(members, 1, 20_000.0, 10);
+        within("one", report.share_of_time.one, 97.0..=100.0);
+        within("two", report.share_of_time.two, 0.0..=0.0);
+        assert_eq!((report.regenerated, report.removed), (0, 0), "{members} members");
+    }
+}
+
+#[test]
+fn ten_of_300_members_with_work_share_the_link_fairly() {
+    let report = partly_active(300, 10, 100_000.0, 10);
+    within("idle", report.share_of_time.none, 0.0..=2.0);
+    within("two", report.share_of_time.two, 0.0..=0.0);
+    within("fairness", report.jain, 0.99..=1.0);
+}
+
+#[test]
+fn three_of_30_members_with_work_lose_little_by_message_delay() {
+    let coordination = agents(Rules::guarded());
+    let (members, active, delay) = (30, Some(3), seconds(0.02));
+    let duration = seconds(20_000.0);
+    let report =
+        report(&Scenario { coordination, members, active, delay, duration, ..Scenario::default() }, 4);
+    within("idle", report.share_of_time.none, 0.0..=2.0);
+    within("fairness", report.jain, 0.99..=1.0);
+    assert_eq!((report.regenerated, report.removed), (0, 0));
+}
+
+#[test]
+fn a_full_circle_is_as_busy_and_as_fair_as_with_a_least_interval() {
+    let report = report(&Scenario { loss_every: None, ..case_study(agents(Rules::guarded())) }, 10);
+    within("idle", report.share_of_time.none, 0.0..=0.1);
+    within("two", report.share_of_time.two, 0.0..=0.05);
+    let interval = &report.access_interval_s;
+    within("p99 over mean", interval.p99.unwrap() / interval.mean.unwrap(), 1.0..=1.6);
+}
+
+#[test]
+fn when_the_only_member_with_work_crashes_the_others_notice_within_seconds() {
+    let crashes = Scenario {
+        members: 20,
+        capacity: 20,
+        active: Some(1),
+        duration: seconds(20_000.0),
+        churn: Churn { crash_every: Some(seconds(60.0)), restart_after: seconds(120.0), ..Churn::default() },
+        ..Scenario::default()
+    };
+    let report = report(&crashes, 4);
+    assert!(report.lost > 20, "crashes hit the holder: {}", report.lost);
+    within("mean recovery", report.recovery_s.mean.unwrap(), 1.0..=20.0);
+}
+
 /// What one part of the guarded rules is good for: the same circle without it.
 fn guarded_without(change: impl FnOnce(&mut Rules)) -> Report {
     let mut rules = Rules::guarded();
@@ -319,10 +381,12 @@ fn scouts(count: usize) -> Rules {
 
 #[test]
 fn one_member_alone_is_served_at_its_least_interval() {
-    for rules in [Rules::early(), Rules::classic(), scouts(1)] {
+    for (rules, interval) in
+        [(Rules::early(), 20.0..=24.5), (Rules::classic(), 20.0..=24.5), (scouts(1), 4.0..=4.0)]
+    {
         let report = report(&small(1, 10, rules), 1);
         assert_eq!(report.share_of_tokens.one, 100.0);
-        within("mean interval", report.access_interval_s.mean.unwrap(), 20.0..=24.5);
+        within("mean interval", report.access_interval_s.mean.unwrap(), interval);
     }
 }
 
@@ -354,7 +418,8 @@ fn a_loss_at_every_handoff_ends_no_run() {
         trace.iter().filter(|moment| matches!(&moment.what, Trace::Agent(event) if wanted(event))).count()
     };
     let made = count(|event| matches!(event, Event::Generated { because: Origin::CustodyUnanswered, .. }));
-    assert!(made > 400, "custody replaces every one of them: {made}");
+    // Each of them gives a slot first: 4 s, and 5.7 s until custody has found that it is lost.
+    assert!(made > 250, "custody replaces every one of them: {made}");
     assert_eq!(count(|event| matches!(event, Event::Visited { .. })), made, "none arrives where it was sent");
 }
 
@@ -378,6 +443,7 @@ fn guarded_with_every_part_switched_off_is_classic() {
     rules.sightings = None;
     rules.custody = None;
     rules.meeting = false;
+    rules.work_conserving = false;
     rules.regeneration = Regeneration::Poisson;
     assert_eq!(rules, Rules::classic());
 }

@@ -106,6 +106,40 @@ fn a_good_network_has_one_token_and_makes_no_other() {
     assert!(outcome.slots > 3 * 380, "{outcome:?}");
 }
 
+/// A circle that is laid out for 300 members, with fewer of them, of which some have work.
+fn partly_active(members: usize, active: usize) -> Outcome {
+    let capacity = Some(300);
+    let faults = Faults { delay: Duration::from_millis(5), ..Faults::default() };
+    let scenario = Scenario {
+        members,
+        active: Some(active),
+        capacity,
+        slot: Duration::from_secs(4),
+        duration: Duration::from_secs(3_000),
+        faults: Some(faults),
+        ..simulated()
+    };
+    run(&scenario, 0..3)
+}
+
+#[test]
+fn the_only_member_with_work_pulls_nearly_all_the_time() {
+    for members in [3, 30] {
+        let outcome = partly_active(members, 1);
+        let percent = outcome.pulling_percent();
+        assert!(percent[1] >= 97.0 && percent[2] == 0.0, "{members} members: {:?}", &percent[..3]);
+        assert_eq!((outcome.lost, outcome.regenerated, outcome.removed), (0, 0, 0), "{members} members");
+    }
+}
+
+#[test]
+fn the_few_members_with_work_share_the_link_fairly() {
+    let outcome = partly_active(30, 4);
+    let percent = outcome.pulling_percent();
+    assert!(percent[0] <= 2.0 && percent[2] == 0.0, "{:?}", &percent[..3]);
+    assert!(outcome.jain.iter().all(|jain| *jain >= 0.98), "{:?}", outcome.jain);
+}
+
 #[test]
 fn all_sets_of_rules_keep_the_promises() {
     let faults = Faults { loss: 0.05, duplication: 0.05, ..Faults::default() };

@@ -89,10 +89,9 @@ impl Node {
             }
             // The jobs let go before they had to: the token may go at once. There may be more to pull in the next slot.
             Pull::Running { right: Right::Token(_) } => {
-                self.to_agent.push_back(agent::Input::Work(false));
-                if self.may_work(now) {
-                    self.to_agent.push_back(agent::Input::Work(true));
-                }
+                let has_more = self.may_work(now);
+                let input = if has_more { agent::Input::SlotDone } else { agent::Input::Work(false) };
+                self.to_agent.push_back(input);
             }
             Pull::Running { right } => self.pull_ended(right),
             Pull::Idle => {}

@@ -50,7 +50,10 @@ impl Counters {
                 self.regenerated += 1;
             }
             agent::Event::Discarded { .. } => self.removed += 1,
-            agent::Event::Generated { .. } | agent::Event::SlotEnded | agent::Event::Skipped => {}
+            agent::Event::Generated { .. }
+            | agent::Event::Kept { .. }
+            | agent::Event::SlotEnded
+            | agent::Event::Skipped => {}
         }
     }
 

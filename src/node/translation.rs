@@ -65,6 +65,9 @@ impl Node {
             }
             agent::Event::SlotEnded => self.end_pull(),
             agent::Event::Skipped => {}
+            agent::Event::Kept { token, session } => {
+                self.to_handoff.push_back(handoff::Input::Renewed { token, session });
+            }
             agent::Event::Generated { token, .. } => {
                 self.to_handoff.push_back(handoff::Input::Generated { token });
             }

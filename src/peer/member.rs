@@ -35,7 +35,7 @@ use super::{history, page, ring};
 /// How long the certificates of new members are valid.
 const CERTIFICATE_LIFETIME: Duration = Duration::from_secs(365 * 86_400);
 
-/// How long a member that was told to go tries to hand its token over.
+/// How long a member that was told to go tries to hand its token over, unless its options say otherwise.
 const LEAVE_WITHIN: Duration = Duration::from_secs(10);
 
 /// How often the directory is saved, if nobody new is in it.
@@ -63,6 +63,8 @@ pub struct Options {
     /// Make the circle's first token: what the founder's member does when it starts. Who begins a ring of tickets is
     /// written in the charter.
     pub found: bool,
+    /// How long to try to hand the token over at the end.
+    pub leave_within: Option<Duration>,
     /// Serve the status page here.
     pub page: Option<SocketAddr>,
     /// How fast all jobs together may pull, until somebody says otherwise.
@@ -414,7 +416,8 @@ impl Member {
                 }
             }
         };
-        if timeout(LEAVE_WITHIN, left).await.is_err() {
+        let within = self.options.leave_within.unwrap_or(LEAVE_WITHIN);
+        if timeout(within, left).await.is_err() {
             warn!("nobody took the token or the ticket; leaving without");
         }
     }

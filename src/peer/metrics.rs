@@ -174,6 +174,12 @@ impl Scrape {
             "How long ago a job saw all that its source has",
             "job",
             each(|job| job.unseen_s),
+        )?;
+        out.gauges(
+            "stroll_refused_names",
+            "Listed names that a job cannot use: their files are never pulled",
+            "job",
+            each(|job| Some(job.refused as f64)),
         )
     }
 }

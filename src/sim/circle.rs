@@ -194,7 +194,8 @@ impl Circle {
     /// What was measured.
     pub fn finish(self) -> Outcome {
         let verdicts = self.judges.map(|judges| judges.finish(self.now));
-        Outcome { verdicts, ..self.meter.finish(self.now) }
+        let scenario = self.scenario;
+        Outcome { verdicts, ..self.meter.finish(&|member| scenario.has_work(member), self.now) }
     }
 
     // --- what happens -----------------------------------------------------------------------------------------
@@ -271,7 +272,7 @@ impl Circle {
             *old = agent;
         }
         self.set_presence(member, Presence::Up);
-        self.tell(member, Input::Work(true));
+        self.tell(member, Input::Work(self.scenario.has_work(member)));
     }
 
     // --- faults -----------------------------------------------------------------------------------------------
@@ -366,7 +367,7 @@ impl Circle {
         if let Some(judges) = &mut self.judges {
             judges.add_member(self.config.nominal_period(), self.now);
         }
-        self.tell(member, Input::Work(true));
+        self.tell(member, Input::Work(self.scenario.has_work(member)));
     }
 
     fn new_agent(&mut self, member: u32) -> Agent {
@@ -456,6 +457,7 @@ impl Circle {
             }
             Event::SlotEnded => self.meter.slot_ended(now),
             Event::Skipped => self.meter.skipped(),
+            Event::Kept { .. } => {}
             Event::Generated { because, .. } => self.meter.token_made(because == Origin::Founded, now),
             Event::Discarded { .. } => {
                 self.meter.token_removed(now);

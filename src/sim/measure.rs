@@ -45,7 +45,14 @@ impl Occupancy {
         self.level -= 1;
     }
 
-    fn settle(&mut self, now: Time) {
+    pub(super) fn set(&mut self, level: usize, now: Time) {
+        if level != self.level {
+            self.settle(now);
+            self.level = level;
+        }
+    }
+
+    pub(super) fn settle(&mut self, now: Time) {
         let spent = u64::try_from(now.since(self.since).as_nanos()).unwrap_or(u64::MAX);
         if let Some(nanos) = self.nanos.get_mut(self.level.min(LEVELS - 1)) {
             *nanos += spent;
@@ -53,14 +60,14 @@ impl Occupancy {
         self.since = now;
     }
 
-    fn add(&mut self, other: &Self) {
+    pub(super) fn add(&mut self, other: &Self) {
         for (mine, theirs) in self.nanos.iter_mut().zip(&other.nanos) {
             *mine += theirs;
         }
     }
 
     /// The share of the time at each level, in percent.
-    fn percent(&self) -> Vec<f64> {
+    pub(super) fn percent(&self) -> Vec<f64> {
         let total: u64 = self.nanos.iter().sum();
         self.nanos.iter().map(|&nanos| 100.0 * nanos as f64 / total.max(1) as f64).collect()
     }
@@ -340,19 +347,21 @@ impl Meter {
         self.idle_in_passing_since = is_idle_in_passing.then_some(now);
     }
 
-    pub(super) fn finish(mut self, now: Time) -> Outcome {
+    /// Only members with work count for fairness.
+    pub(super) fn finish(mut self, has_work: &dyn Fn(u32) -> bool, now: Time) -> Outcome {
         self.outcome.pulling.settle(now);
         self.outcome.tokens.settle(now);
         self.note_passing(now);
         self.outcome.simulated = now.since(Time::ZERO);
-        self.outcome.jain.push(jain(self.members.iter().map(|meter| f64::from(meter.slots))));
+        let active = (0..).zip(&self.members).filter(|(member, _)| has_work(*member));
+        self.outcome.jain.push(jain(active.map(|(_, meter)| f64::from(meter.slots))));
         self.outcome.load_factors.extend(self.loads.iter().filter_map(Load::factor));
         self.outcome
     }
 }
 
 /// Jain's index of fairness: 1 if all have the same, 1/n if one has everything.
-fn jain(shares: impl Iterator<Item = f64>) -> f64 {
+pub(super) fn jain(shares: impl Iterator<Item = f64>) -> f64 {
     let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for share in shares {
         count += 1.0;

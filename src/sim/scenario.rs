@@ -14,6 +14,8 @@ pub struct Scenario {
     pub coordination: Coordination,
     /// How many members there are at the start.
     pub members: usize,
+    /// How many of these have work, all the time; `None` for all. Members that join later have work.
+    pub active: Option<usize>,
     /// N_max.
     pub capacity: u32,
     /// Δ_op.
@@ -96,6 +98,7 @@ impl Default for Scenario {
         Self {
             coordination: Coordination::Agents(Rules::guarded()),
             members: 300,
+            active: None,
             capacity: 300,
             slot: Duration::from_secs(4),
             skip: Duration::from_millis(100),
@@ -112,6 +115,12 @@ impl Default for Scenario {
 }
 
 impl Scenario {
+    /// True if this member has work.
+    pub(super) fn has_work(&self, member: u32) -> bool {
+        let is_active = |active| (member as usize) < active || (member as usize) >= self.members;
+        self.active.is_none_or(is_active)
+    }
+
     /// The agents' configuration, if everything makes sense; otherwise the field that does not.
     pub fn config(&self, rules: &Rules) -> Result<Config, Invalid> {
         let config = Config::new(self.slot, self.skip, self.capacity, rules.clone())?;
@@ -120,6 +129,9 @@ impl Scenario {
         }
         if self.surge.is_some_and(|surge| surge.members > MEMBERS_LIMIT - self.members) {
             return Err(Invalid::new("surge", format!("would make it more than {MEMBERS_LIMIT} members")));
+        }
+        if self.active.is_some_and(|active| active < 1 || active > self.members) {
+            return Err(Invalid::new("active", "must be between 1 and the number of members"));
         }
         if self.duration.is_zero() {
             return Err(Invalid::new("duration", "must be longer than zero"));
@@ -167,6 +179,8 @@ mod tests {
         assert_eq!(complaint(|s| s.members = 0), "members");
         assert_eq!(complaint(|s| s.members = usize::MAX), "members");
         assert_eq!(complaint(|s| s.members = 7), "scouts");
+        assert_eq!(complaint(|s| s.active = Some(0)), "active");
+        assert_eq!(complaint(|s| s.active = Some(301)), "active");
         assert_eq!(complaint(|s| s.duration = Duration::ZERO), "duration");
         assert_eq!(complaint(|s| s.slot = Duration::ZERO), "slot");
         assert_eq!(complaint(|s| s.skip = s.slot), "skip");

@@ -15,6 +15,7 @@ use super::scenario::Scenario;
 /// One run of the benchmark.
 #[derive(Debug)]
 pub struct Uncoordinated {
+    scenario: Scenario,
     config: Config,
     end: Time,
     now: Time,
@@ -40,11 +41,14 @@ impl Uncoordinated {
         let mut members = Vec::with_capacity(scenario.members);
         for member in 0..u32::try_from(scenario.members).unwrap_or(u32::MAX) {
             timers.add_member();
-            timers.arm(member, Time::ZERO + rng.uniform(Duration::ZERO, config.nominal_period()));
+            if scenario.has_work(member) {
+                timers.arm(member, Time::ZERO + rng.uniform(Duration::ZERO, config.nominal_period()));
+            }
             members.push(Member::Waiting);
         }
         let meter = Meter::new(scenario.members, config.nominal_period());
-        Ok(Self { config, end: Time::ZERO + scenario.duration, now: Time::ZERO, timers, members, rng, meter })
+        let (scenario, end) = (scenario.clone(), Time::ZERO + scenario.duration);
+        Ok(Self { scenario, config, end, now: Time::ZERO, timers, members, rng, meter })
     }
 
     /// The virtual time.
@@ -80,6 +84,7 @@ impl Uncoordinated {
 
     /// What was measured.
     pub fn finish(self) -> Outcome {
-        self.meter.finish(self.now)
+        let scenario = self.scenario;
+        self.meter.finish(&|member| scenario.has_work(member), self.now)
     }
 }

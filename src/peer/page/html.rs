@@ -121,17 +121,22 @@ fn jobs(jobs: &[JobReport]) -> String {
     )
 }
 
-/// How far behind, if that is known; and if the source was not seen for long, for how long.
+/// How far behind, if that is known; if the source was not seen for long, for how long; and how many names were refused.
 fn lag(job: &JobReport) -> String {
     let behind = match (job.lag_s, job.unseen_s) {
         (Some(lag_s), _) => seconds(lag_s),
         (None, Some(_)) => "?".to_owned(),
         (None, None) => "–".to_owned(),
     };
-    match job.dark() {
-        Some(unseen) => format!("{behind}<br>not seen for {}", seconds(unseen.as_secs_f64())),
-        None => behind,
-    }
+    let dark = job
+        .dark()
+        .map_or_else(String::new, |unseen| format!("<br>not seen for {}", seconds(unseen.as_secs_f64())));
+    let refused = match job.refused {
+        0 => String::new(),
+        1 => "<br>1 name refused".to_owned(),
+        count => format!("<br>{count} names refused"),
+    };
+    [behind, dark, refused].concat()
 }
 
 fn borrowers(borrowers: &[BorrowerReport]) -> String {

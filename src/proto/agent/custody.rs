@@ -73,6 +73,15 @@ impl Custody {
         self.due = now + config.slot + rules.grace;
     }
 
+    /// The token was alive at `at`, though the taker does not answer: the checks begin anew one slot after that.
+    pub(super) fn seen_alive(&mut self, rules: &rules::Custody, config: &Config, at: Time) {
+        let due = at + config.slot + rules.grace;
+        if self.checks > 0 && due > self.due {
+            self.checks = 0;
+            self.due = due;
+        }
+    }
+
     /// Whether a message about this token and session, from this member, is about this custody.
     pub(super) fn concerns(&self, from: MemberId, token: TokenId, session: Session) -> bool {
         (self.taker, self.token, self.session) == (from, token, session)

@@ -1,7 +1,8 @@
 //! A token that is here: how long it stays, and how far its visit is.
 
-use crate::base::{MemberId, Time};
+use crate::base::{MemberId, Session, Time};
 
+use super::config::Config;
 use super::nouns::Token;
 use super::routing::Candidates;
 
@@ -10,12 +11,22 @@ use super::routing::Candidates;
 pub(super) struct Hold {
     pub(super) token: Token,
     pub(super) since: Time,
-    /// Who watches over it: whoever handed it to us. `None` if it was made here.
-    pub(super) from: Option<MemberId>,
+    /// The member that handed it to us and watches over it. `None` if it was made here.
+    pub(super) custodian: Option<Custodian>,
     /// The end of the slot, while one runs.
     pub(super) slot: Option<Time>,
     pub(super) stage: Stage,
     pub(super) candidates: Candidates,
+}
+
+/// The member that watches over the token that is here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Custodian {
+    pub(super) member: MemberId,
+    /// The session in which it handed the token to us. The token's own session grows with every slot that we add.
+    pub(super) session: Session,
+    /// When it was heard of last: it handed the token over, or asked whether the token is still here.
+    pub(super) heard_at: Time,
 }
 
 /// How far the visit is.
@@ -29,7 +40,17 @@ pub(super) enum Stage {
     Offered,
 }
 
+/// How many checks of a custodian may fail to come before it counts as gone.
+const CHECKS_MISSED: u32 = 3;
+
 impl Hold {
+    /// Whether another member would notice if this one crashed.
+    pub(super) fn is_watched(&self, config: &Config, now: Time) -> bool {
+        let Some(rules) = &config.rules.custody else { return true };
+        let patience = (config.slot + rules.grace) * CHECKS_MISSED;
+        self.custodian.is_some_and(|custodian| now.since(custodian.heard_at) < patience)
+    }
+
     pub(super) fn born(&self) -> Time {
         self.since - self.token.age
     }

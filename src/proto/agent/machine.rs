@@ -1,5 +1,7 @@
 //! The machine itself: one agent, its token if it has one, and its reactions.
 
+mod visit;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +11,10 @@ use crate::base::{Hearsay, MemberId, Rng, Session, Sighting, Time, TokenId};
 use super::config::Config;
 use super::custody::{Custody, Due};
 use super::history::History;
-use super::hold::{Hold, Stage};
+use super::hold::{Custodian, Hold, Stage};
 use super::nouns::{Event, Input, Message, Origin, Output, Spurious, Token};
 use super::regeneration::{Alarm, Timer};
-use super::routing::Candidates;
+use super::rules;
 use super::sightings::Sightings;
 
 /// The machine. [The module's page](super) says what it does; [`Input`] and [`Output`] how it is driven.
@@ -68,6 +70,7 @@ impl Agent {
             Input::Accepted { to, session } => self.on_accepted(to, session, now),
             Input::Confirmed { token, session } => self.on_confirmed(token, session),
             Input::Unreachable { member } => self.on_unreachable(member, now),
+            Input::SlotDone => self.on_slot_done(now),
             Input::Lost => self.on_lost(now),
             Input::Stalled => self.on_stalled(now),
             Input::Received { from, message } => self.on_message(from, &message, now),
@@ -172,13 +175,14 @@ impl Agent {
         }
         self.timer.visited(&self.config, &mut self.rng, now);
         self.emit(Event::Visited { token: id });
-        self.begin_visit(token, Some(from), now);
+        let custodian = Custodian { member: from, session: token.session, heard_at: now };
+        self.begin_visit(token, Some(custodian), now);
     }
 
     fn on_accepted(&mut self, to: MemberId, session: Session, now: Time) {
         // Without a token here, or without an offer, there is nothing to pass: it was discarded meanwhile.
         let Some(hold) = self.hold.take_if(|hold| hold.stage == Stage::Offered) else { return };
-        let Hold { token, since, from, slot, .. } = *hold;
+        let Hold { token, since, custodian, slot, .. } = *hold;
         if slot.is_some() {
             self.emit(Event::SlotEnded);
         }
@@ -186,7 +190,7 @@ impl Agent {
         self.sightings.saw(token.id, session, now);
         self.timer.news(&self.config, &mut self.rng, now);
         if let Some(rules) = &self.config.rules.custody {
-            let predecessor = from.map(|member| (member, token.session));
+            let predecessor = custodian.map(|custodian| (custodian.member, custodian.session));
             let custody = Custody::new(token.id, session, to, predecessor, rules, &self.config, now);
             self.custody = Some(Box::new(custody));
         }
@@ -207,18 +211,27 @@ impl Agent {
     }
 
     fn on_unreachable(&mut self, member: Option<MemberId>, now: Time) {
-        let Some(hold) = &mut self.hold else { return };
-        if hold.stage != Stage::Offered {
-            return;
-        }
+        let Some(hold) = self.hold.as_mut().filter(|hold| hold.stage == Stage::Offered) else { return };
         if let Some(member) = member {
             hold.candidates.drop_unreachable(member);
-            self.offer();
-        } else if hold.slot.is_none() {
-            self.visit_again(now);
-        } else {
+            let has_another = hold.candidates.best().is_some();
+            if !has_another && self.is_token_useful_here() { self.keep(now) } else { self.pass_on(now) }
+        } else if hold.slot.is_some() {
             hold.stage = Stage::Kept { until: now + self.config.skip };
+        } else {
+            self.visit_again(now);
         }
+    }
+
+    /// The token goes on, or stays for another slot; slots that end at once begin no faster than a resting token moves.
+    fn on_slot_done(&mut self, now: Time) {
+        let Some(hold) = self.hold.as_mut().filter(|hold| hold.slot.is_some()) else { return };
+        hold.slot = None;
+        if let Stage::Kept { until } = &mut hold.stage {
+            let goes_on = hold.candidates.has_waiting() || !self.config.rules.is_work_conserving();
+            *until = if goes_on { now } else { now.max(hold.since + self.config.skip) };
+        }
+        self.emit(Event::SlotEnded);
     }
 
     fn on_lost(&mut self, now: Time) {
@@ -241,7 +254,7 @@ impl Agent {
     fn on_work(&mut self, has_work: bool, now: Time) {
         self.has_work = has_work;
         if has_work {
-            return;
+            return self.begin_slot_of_resting_token(now);
         }
         let Some(hold) = self.hold.as_mut().filter(|hold| hold.slot.is_some()) else { return };
         hold.slot = None;
@@ -254,19 +267,19 @@ impl Agent {
     fn on_message(&mut self, from: MemberId, message: &Message, now: Time) {
         match *message {
             Message::Scout { ref hearsay } => {
-                self.hear(hearsay, now);
+                self.hear(from, hearsay, now);
                 let waited = self.last_slot.map(|(began, _)| now.since(began));
                 let hearsay = self.hearsay(now);
                 self.send(from, Message::Report { waited, has_work: self.has_work, hearsay });
             }
             Message::Report { waited, has_work, ref hearsay } => {
-                self.hear(hearsay, now);
+                self.hear(from, hearsay, now);
                 self.on_report(from, waited, has_work, now);
             }
             Message::Release { token, session } | Message::Passed { token, session } => {
                 self.custody.take_if(|custody| custody.concerns(from, token, session));
             }
-            Message::Check { token, session } => self.on_check(from, token, session),
+            Message::Check { token, session } => self.on_check(from, token, session, now),
             Message::Holding { token, session } => {
                 if let (Some(custody), Some(rules)) = (&mut self.custody, &self.config.rules.custody)
                     && custody.concerns(from, token, session)
@@ -283,14 +296,27 @@ impl Agent {
         match (hold.stage, hold.slot) {
             (Stage::AwaitingReports { .. }, _) => hold.stage = Stage::Kept { until: now },
             // The Move leaves one round trip before the slot's end, so that the Ack comes just when it ends.
-            (Stage::Kept { .. }, Some(end)) => {
+            (Stage::Kept { .. }, Some(end))
+                if hold.candidates.has_waiting() || !self.config.rules.is_work_conserving() =>
+            {
                 hold.stage = Stage::Kept { until: end - hold.candidates.round_trip() };
+            }
+            // A token that rests here is wanted there.
+            (Stage::Kept { .. }, None)
+                if hold.candidates.has_waiting() && self.config.rules.is_work_conserving() =>
+            {
+                hold.stage = Stage::Kept { until: now };
             }
             _ => {}
         }
     }
 
-    fn on_check(&mut self, from: MemberId, token: TokenId, session: Session) {
+    fn on_check(&mut self, from: MemberId, token: TokenId, session: Session, now: Time) {
+        if let Some(custodian) = self.hold.as_mut().and_then(|hold| hold.custodian.as_mut())
+            && (custodian.member, custodian.session) == (from, session)
+        {
+            custodian.heard_at = now;
+        }
         let holds =
             self.hold.as_ref().is_some_and(|hold| hold.token.id == token && hold.token.session >= session);
         if holds {
@@ -325,15 +351,17 @@ impl Agent {
         let Some(hold) = &mut self.hold else { return };
         match hold.stage {
             Stage::Kept { until } if until <= now => {
-                let patience = self.config.rules.scouting.as_ref().map(|rules| hold.since + rules.patience);
+                // After a whole slot every answer that will come has come.
+                let patience = |rules: &rules::Scouting| hold.since + rules.patience.min(self.config.slot);
+                let patience = self.config.rules.scouting.as_ref().map(patience);
                 match patience {
                     Some(until) if hold.candidates.best().is_none() && until > now => {
                         hold.stage = Stage::AwaitingReports { until };
                     }
-                    _ => self.offer(),
+                    _ => self.pass_on(now),
                 }
             }
-            Stage::AwaitingReports { until } if until <= now => self.offer(),
+            Stage::AwaitingReports { until } if until <= now => self.pass_on(now),
             _ => {}
         }
     }
@@ -385,47 +413,6 @@ impl Agent {
         })
     }
 
-    /// A slot if one is due and there is something to pull, a rest if not; and meanwhile the scouts go out.
-    fn begin_visit(&mut self, token: Token, from: Option<MemberId>, now: Time) {
-        let id = token.id;
-        let is_due = self.last_slot.is_none_or(|(began, _)| now.since(began) > self.config.min_interval());
-        let slot = (is_due && self.has_work).then(|| now + self.config.slot);
-        let until = slot.unwrap_or(now + self.config.skip);
-        let mut candidates = Candidates::default();
-        if let Some(rules) = &self.config.rules.scouting {
-            candidates.ask(now);
-            self.outputs.push_back(Output::Scout { count: rules.scouts });
-        }
-        self.emit(match slot {
-            Some(until) => Event::SlotBegan { token: id, until },
-            None => Event::Skipped,
-        });
-        if slot.is_some() {
-            self.last_slot = Some((now, id));
-        }
-        let hold = Hold { token, since: now, from, slot, stage: Stage::Kept { until }, candidates };
-        self.hold = Some(Box::new(hold));
-    }
-
-    /// There is nobody else: the token stays, and it is as if it had come back.
-    fn visit_again(&mut self, now: Time) {
-        let Some(hold) = self.hold.take() else { return };
-        let Hold { mut token, since, .. } = *hold;
-        token.age += now.since(since);
-        self.timer.visited(&self.config, &mut self.rng, now);
-        self.emit(Event::Visited { token: token.id });
-        self.begin_visit(token, None, now);
-        if let Some(hold) = self.hold.as_mut().filter(|hold| hold.slot.is_none()) {
-            hold.stage = Stage::Kept { until: now + self.config.slot };
-        }
-    }
-
-    fn offer(&mut self) {
-        let Some(hold) = &mut self.hold else { return };
-        hold.stage = Stage::Offered;
-        self.outputs.push_back(Output::Offer { to: hold.candidates.best() });
-    }
-
     fn generate(&mut self, because: Origin, now: Time) {
         let created_ms = u64::try_from(now.wall_ms(self.wall_offset_ms)).unwrap_or(0);
         let id = TokenId { created_ms, generator: self.me, random: self.rng.next_u64() };
@@ -445,25 +432,37 @@ impl Agent {
             self.emit(Event::SlotEnded);
         }
         self.emit(Event::Discarded { token: hold.token.id, because });
-        if let Some(from) = hold.from {
-            self.send_release(from, hold.token.id, hold.token.session);
+        if let Some(custodian) = hold.custodian {
+            self.send_release(custodian.member, hold.token.id, custodian.session);
         }
     }
 
-    fn hear(&mut self, hearsay: &Hearsay, now: Time) {
-        let Some(rules) = &self.config.rules.sightings else { return };
+    fn hear(&mut self, from: MemberId, hearsay: &Hearsay, now: Time) {
         for &sighting in hearsay.iter().flatten() {
+            let Some(rules) = &self.config.rules.sightings else { return };
             if let Some(at) = self.sightings.heard(sighting, rules, now) {
                 self.timer.news(&self.config, &mut self.rng, at);
             }
-            // Accepted in a later session than ours: it was handed on, even if the release was lost.
-            let Sighting { token, session, .. } = sighting;
-            self.custody.take_if(|custody| custody.token == token && custody.session < session);
+            self.hear_of_token_in_custody(from, sighting, now);
         }
         if let Some(hold) = &self.hold
             && self.elder_was_seen(hold.token.id, hold.born(), now)
         {
             self.discard(Spurious::ElderSeen);
+        }
+    }
+
+    /// A sighting in a later session than that of our handoff. Only holders speak of an age of zero: if one does that is
+    /// not our taker, the token was handed on, even if the release was lost. Otherwise the taker may have kept it.
+    fn hear_of_token_in_custody(&mut self, from: MemberId, sighting: Sighting, now: Time) {
+        let (Some(custody), Some(rules)) = (&mut self.custody, &self.config.rules.custody) else { return };
+        if custody.token != sighting.token || custody.session >= sighting.session {
+            return;
+        }
+        if sighting.age.is_zero() && from != custody.taker {
+            self.custody = None;
+        } else {
+            custody.seen_alive(rules, &self.config, now - sighting.age);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::base::{Hearsay, MemberId, Session, Time, TokenId};
 pub struct Token {
     /// Which token.
     pub id: TokenId,
-    /// The session in which it was accepted.
+    /// The session in which it was accepted, or was kept for another slot.
     pub session: Session,
     /// How long it has lived: its holding times, added up.
     pub age: Duration,
@@ -93,6 +93,8 @@ pub enum Input {
         /// Who does not answer.
         member: Option<MemberId>,
     },
+    /// The jobs have ended the slot before its time, and there may be more to pull in the next one.
+    SlotDone,
     /// The token is no longer ours, for reasons that the agent does not see (the computer slept, the slot overran).
     Lost,
     /// This member did not listen for a while (its computer or its own loop stood still): what seemed to be others'
@@ -162,6 +164,14 @@ pub enum Event {
     SlotEnded,
     /// The token rests here without a slot.
     Skipped,
+    /// The token stays for another slot. Its session advances, as in a handoff to oneself: what is heard of the token
+    /// from now on can be told from recordings of what was said before.
+    Kept {
+        /// Which token.
+        token: TokenId,
+        /// The new session.
+        session: Session,
+    },
     /// This member made a new token.
     Generated {
         /// The new token.

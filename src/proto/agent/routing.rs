@@ -61,6 +61,11 @@ impl Candidates {
         self.ranked.first().map(|candidate| candidate.member)
     }
 
+    /// True if a member with work has answered.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.ranked.first().is_some_and(|candidate| candidate.has_work)
+    }
+
     /// How long it takes to hear from the best one; nothing is known of anyone else.
     pub(super) fn round_trip(&self) -> Duration {
         self.ranked.first().map_or(Duration::ZERO, |candidate| candidate.round_trip)

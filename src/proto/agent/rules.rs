@@ -4,6 +4,7 @@ use std::time::Duration;
 
 /// What an agent does with a token and without one.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a part of the rules that is on or off")]
 pub struct Rules {
     /// Removal of the early paper: discard a token if an elder one enabled us less than Δ_min ago.
     pub precedence: bool,
@@ -12,6 +13,9 @@ pub struct Rules {
     /// Whether two tokens that meet at a member become one: the elder stays. In the papers a member that uses a
     /// token takes no other, so they hardly ever meet.
     pub meeting: bool,
+    /// Whether a slot is due whenever there is work, not only after Δ_min: a holder whose scouts find no other member
+    /// with work keeps the token, slot after slot. Has no effect without scouting, which makes the order fair.
+    pub work_conserving: bool,
     /// Removal by hearsay: discard a token if an elder one was seen anywhere after its birth.
     pub sightings: Option<Sightings>,
     /// When to make a new token because none has come for long.
@@ -89,6 +93,7 @@ impl Rules {
             precedence: true,
             sandwich: false,
             meeting: false,
+            work_conserving: false,
             sightings: None,
             regeneration: Regeneration::Adaptive { growth: 1.5, decay: 0.05 },
             custody: None,
@@ -102,6 +107,7 @@ impl Rules {
             precedence: false,
             sandwich: true,
             meeting: false,
+            work_conserving: false,
             sightings: None,
             regeneration: Regeneration::Poisson,
             custody: None,
@@ -109,16 +115,24 @@ impl Rules {
         }
     }
 
-    /// Ours, the default: classic with scouting, sightings, custody and a stretched last resort.
+    /// The default: classic with scouting, work-conserving slots, sightings, custody and a stretched last resort.
     pub fn guarded() -> Self {
         Self {
             meeting: true,
+            work_conserving: true,
             sightings: Some(Sightings::default()),
             regeneration: Regeneration::stretched(),
             custody: Some(Custody::default()),
             scouting: Some(Scouting::default()),
             ..Self::classic()
         }
+    }
+}
+
+impl Rules {
+    /// Whether a slot is due whenever there is work.
+    pub(super) fn is_work_conserving(&self) -> bool {
+        self.work_conserving && self.scouting.is_some()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::{MemberId, Nonce, Time, TokenId};
+use crate::base::{MemberId, Nonce, Session, Time, TokenId};
 
 use super::later;
 use super::machine::Handoff;
@@ -32,6 +32,14 @@ impl Handoff {
         record.authority = Authority::Offering { session, taker, tries: 1, rto, due: later(now, rto) };
         record.committing = None;
         self.send(taker, token, session, Message::Move, false);
+    }
+
+    /// K7: sessions only ever grow. An attempt to hand the token off may have used this one and higher ones already.
+    pub(super) fn on_renewed(&mut self, token: TokenId, renewed: Session) {
+        let Some(record) = self.records.get_mut(&token) else { return };
+        if let Authority::Holding { session } = &mut record.authority {
+            *session = renewed.max(*session);
+        }
     }
 
     /// T_move is over: ask again, or give this taker up.

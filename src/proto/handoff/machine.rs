@@ -74,6 +74,7 @@ impl Handoff {
             Input::Wake => {}
             Input::Generated { token } => self.on_generated(token, now),
             Input::Offer { token, taker, round_trip } => self.on_offer(token, taker, round_trip, now),
+            Input::Renewed { token, session } => self.on_renewed(token, session),
             Input::SlotStopped { token } => self.on_slot_stopped(token, now),
             Input::Discard { token } => self.on_discard(token),
             Input::Banned { member } => self.on_banned(member),

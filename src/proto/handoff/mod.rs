@@ -21,7 +21,8 @@
 //! - **K5 once.** A session is accepted only above the highest one accepted. That record outlives every nonce that it
 //!   guards; to forget it earlier takes a new boot secret.
 //! - **K6 volatile possession.** A process that starts holds nothing: there is no way to hand a state in.
-//! - **K7 the session advances with every attempt**, so sessions are unique and serve as a fencing number.
+//! - **K7 the session advances with every attempt**, so sessions are unique and serve as a fencing number. It also
+//!   advances with every further slot of a holder that keeps the token ([`Input::Renewed`]).
 //! - **K8 no un-release.** Neither a timeout nor a missing EarlyStop gives authority back.
 //!
 //! # What it is not

@@ -50,6 +50,14 @@ pub enum Input {
         /// The smoothed round trip to that member, if it is known.
         round_trip: Option<Duration>,
     },
+    /// We keep it for another slot, in this session: as if we had handed it to ourselves. Ignored unless we hold it, it is
+    /// not on offer, and the session is higher than all that we have used for it.
+    Renewed {
+        /// Which token.
+        token: TokenId,
+        /// The new session.
+        session: Session,
+    },
     /// The pull has ended: what [`Output::StopSlot`] ordered is done, and no byte will be read any more.
     SlotStopped {
         /// By which token we pulled.
@@ -91,6 +99,7 @@ impl fmt::Debug for Input {
             Self::Offer { token, taker, round_trip } => {
                 write!(f, "Offer({token:?}, {taker:?}, {round_trip:?})")
             }
+            Self::Renewed { token, session } => write!(f, "Renewed({token:?}, {session:?})"),
             Self::SlotStopped { token } => write!(f, "SlotStopped({token:?})"),
             Self::Discard { token } => write!(f, "Discard({token:?})"),
             Self::Banned { member } => write!(f, "Banned({member:?})"),

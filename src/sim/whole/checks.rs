@@ -112,6 +112,11 @@ impl Checks {
         self.pulls.insert(member, token);
     }
 
+    /// How many members pull.
+    pub(super) fn pulling(&self) -> usize {
+        self.pulls.len()
+    }
+
     pub(super) fn pull_ended(&mut self, member: usize) {
         self.pulls.remove(&member);
     }

@@ -34,6 +34,7 @@ pub(super) struct Place {
     pub(super) paused: Option<Pause>,
     pub(super) pull: Option<TicketPull>,
     pub(super) served_in_peace: bool,
+    pub(super) slots: u32,
 }
 
 /// What waits for a member that stands still.
@@ -88,6 +89,7 @@ impl Place {
             paused: None,
             pull: None,
             served_in_peace: false,
+            slots: 0,
         }
     }
 
@@ -107,7 +109,7 @@ pub(super) fn charter(scenario: &Scenario, authority: &Authority, first: MemberI
         source: "http://127.0.0.1/".to_owned(),
         slot: scenario.slot,
         skip: scenario.skip,
-        capacity: u32::try_from(scenario.members).unwrap_or(u32::MAX),
+        capacity: scenario.capacity.unwrap_or(u32::try_from(scenario.members).unwrap_or(u32::MAX)),
         bandwidth: 0,
         rules: scenario.rules,
         scouts: 8,

@@ -16,7 +16,8 @@ impl Whole {
         }
         self.check_ring();
         for member in self.staying() {
-            if self.places.get(member).is_some_and(|place| !place.served_in_peace) {
+            let has_work = self.scenario.has_work(member);
+            if has_work && self.places.get(member).is_some_and(|place| !place.served_in_peace) {
                 self.checks.complain(Violation::NotServed { at, member });
             }
             if !self.checks.standing().is_up_to_date(member) {

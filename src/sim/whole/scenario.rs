@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::base::Ticket;
+use crate::sim::measure::Occupancy;
 use crate::trust::Suite;
 use crate::wire::records::RuleSet;
 
@@ -15,6 +16,10 @@ use super::violation::Violation;
 pub struct Scenario {
     /// How many members.
     pub members: usize,
+    /// How many of these have work, all the time; `None` for all.
+    pub active: Option<usize>,
+    /// N_max; `None` for the number of members.
+    pub capacity: Option<u32>,
     /// Tickets instead of a token.
     pub ring: Option<RingSize>,
     /// Δ_op.
@@ -37,6 +42,8 @@ impl Default for Scenario {
     fn default() -> Self {
         Self {
             members: 8,
+            active: None,
+            capacity: None,
             ring: None,
             slot: Duration::from_secs(1),
             skip: Duration::from_millis(100),
@@ -50,6 +57,11 @@ impl Default for Scenario {
 }
 
 impl Scenario {
+    /// True if this member has work.
+    pub(super) fn has_work(&self, member: usize) -> bool {
+        self.active.is_none_or(|active| member < active)
+    }
+
     /// A circle with tickets, of which there are fewer than members who want one.
     pub fn of_ring(ring: RingSize) -> Self {
         Self { members: 20, ring: Some(ring), slot: Duration::from_secs(4), ..Self::default() }
@@ -127,6 +139,9 @@ pub struct Outcome {
     pub rejected: u64,
     /// Slots.
     pub slots: u64,
+    pub(super) pulling: Occupancy,
+    /// Jain's index over the slots of the members with work, one per run.
+    pub jain: Vec<f64>,
     /// What became of tickets.
     pub ring: RingCounts,
     /// Which rows of the handoff's tables were reached.
@@ -136,6 +151,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The share of the time with 0, 1, 2, … members pulling, in percent.
+    pub fn pulling_percent(&self) -> Vec<f64> {
+        self.pulling.percent()
+    }
+
     /// Takes in what another run came to.
     pub fn add(&mut self, other: Self) {
         self.runs += other.runs;
@@ -152,6 +172,8 @@ impl Outcome {
         self.datagrams += other.datagrams;
         self.rejected += other.rejected;
         self.slots += other.slots;
+        self.pulling.add(&other.pulling);
+        self.jain.extend_from_slice(&other.jain);
         self.ring.add(other.ring);
         self.rows.add(other.rows);
         self.violations.extend(other.violations);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::base::{MemberId, Rng, Time};
 use crate::node::{Command, Config, Event, Identity, Input, Node, Output, Right};
 use crate::proto::{agent, directory, handoff};
+use crate::sim::measure::jain;
 use crate::sim::queue::{Mail, Timers};
 use crate::trust::{Authority, GateKey, PrivateKey, Roll};
 use crate::wire::records::{Bans, Charter};
@@ -48,7 +49,7 @@ pub(super) enum Parcel {
 /// One run.
 #[derive(Debug)]
 pub struct Whole {
-    scenario: Scenario,
+    pub(super) scenario: Scenario,
     /// What everybody got when it enrolled.
     enrolment: Charter,
     /// The newest that the authority has signed, and the newest bans.
@@ -147,6 +148,7 @@ impl Whole {
                 self.feed(member as usize, Input::Wake);
             }
         }
+        self.outcome.pulling.set(self.checks.pulling(), self.now);
         self.is_unbroken()
     }
 
@@ -164,6 +166,9 @@ impl Whole {
         for member in 0..self.places.len() {
             self.outcome.rejected += self.rejected_by(member);
         }
+        self.outcome.pulling.settle(self.now);
+        let active = (0..).zip(&self.places).filter(|(member, _)| self.scenario.has_work(*member));
+        self.outcome.jain.push(jain(active.map(|(_, place)| f64::from(place.slots))));
         let losses = self.checks.losses();
         self.outcome.lost += losses.plain;
         self.outcome.lost_by_crash += losses.by_crash;
@@ -274,7 +279,7 @@ impl Whole {
         place.node = Node::new(identity, config, now).ok();
         #[cfg(test)]
         self.sabotage.start(member, &mut place.node);
-        self.command(member, Command::Work(true));
+        self.command(member, Command::Work(self.scenario.has_work(member)));
     }
 
     /// Everybody hears of some others, as from a file.
@@ -359,10 +364,9 @@ impl Whole {
                     Right::Token(token) => self.checks.pull_began(member, token, now),
                     Right::Ticket(seat) => self.ticket_pull_began(member, seat),
                 }
-                if now >= self.peace_at
-                    && let Some(place) = self.places.get_mut(member)
-                {
-                    place.served_in_peace = true;
+                if let Some(place) = self.places.get_mut(member) {
+                    place.slots += 1;
+                    place.served_in_peace |= now >= self.peace_at;
                 }
             }
             Event::StopSlot => {

@@ -24,6 +24,23 @@ fn an_offer_without_the_token_or_during_another_offer_is_ignored() {
 }
 
 #[test]
+fn a_token_that_is_kept_advances_its_session_and_never_goes_back() {
+    let renew = |session| Input::Renewed { token: TOKEN, session: Session(session) };
+    let mut bench = Bench::holding();
+    bench.handle(renew(1));
+    assert_eq!((bench.said.len(), bench.machine.session(TOKEN)), (0, Some(Session(1))));
+    bench.handle(renew(0));
+    assert_eq!(bench.machine.session(TOKEN), Some(Session(1)));
+    bench.offer(2);
+    assert_eq!(bench.said, [send(2, 2, Message::Move, false)], "K7: above all that was used before");
+    bench.handle(renew(9));
+    assert_eq!(bench.machine.session(TOKEN), Some(Session(2)), "not while it is on offer");
+    let mut bench = Bench::idle();
+    bench.handle(renew(1));
+    assert!(!bench.holds(), "to keep a token one must have it");
+}
+
+#[test]
 fn an_unanswered_move_is_repeated_with_certificate_then_given_up() {
     let mut bench = Bench::offering();
     for _ in 0..2 {

@@ -86,6 +86,8 @@ impl World {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Action {
     Offer(u8),
+    /// Keeps the token for another slot.
+    Renew,
     GiveUp,
     SlotStopped,
     AbandonCommit,
@@ -222,6 +224,7 @@ impl Tables {
             Authority::Holding { session } if session.0 < self.world.sessions => {
                 let others = (1..=3).filter(|&taker| member(taker) != machine.me);
                 actions.extend(others.filter(|taker| self.world.members.contains(taker)).map(Action::Offer));
+                actions.push(Action::Renew);
             }
             Authority::None | Authority::Holding { .. } => {}
             Authority::Offering { .. } => actions.push(Action::GiveUp),
@@ -274,6 +277,10 @@ impl Tables {
             Action::Offer(taker) => {
                 let taker = member(taker);
                 machine.handle(Input::Offer { token: TOKEN, taker, round_trip: None }, now);
+            }
+            Action::Renew => {
+                let session = machine.session(TOKEN).and_then(Session::next).unwrap();
+                machine.handle(Input::Renewed { token: TOKEN, session }, now);
             }
             Action::GiveUp => machine.on_move_timer(TOKEN, now),
             Action::SlotStopped => machine.handle(Input::SlotStopped { token: TOKEN }, now),

@@ -54,6 +54,7 @@ fn inputs() -> impl Strategy<Value = Input> {
         3 => tokens().prop_map(|token| Input::Generated { token }),
         4 => offer,
         4 => tokens().prop_map(|token| Input::SlotStopped { token }),
+        2 => (tokens(), sessions()).prop_map(|(token, session)| Input::Renewed { token, session }),
         1 => tokens().prop_map(|token| Input::Discard { token }),
         1 => (0_u8..5).prop_map(|taker| Input::Banned { member: member(taker) }),
         8 => received,
