@@ -168,8 +168,7 @@ impl Address {
     pub fn file_name(&self) -> Result<Name, NameError> {
         let path = self.url.path().trim_end_matches('/');
         let last = path.rsplit('/').next().unwrap_or_default();
-        let text = String::from_utf8(percent_decode(last)).map_err(|_| NameError::NotText)?;
-        Name::new(&text)
+        Name::from_bytes(&percent_decode(last))
     }
 
     /// A file in this folder.
@@ -198,11 +197,15 @@ impl Address {
         let mut url = self.url.clone();
         url.set_query(None);
         if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().push(name.as_str());
+            segments.pop_if_empty().push(PLACEHOLDER);
             if folder {
                 segments.push("");
             }
         }
+        // The library encodes text only, so the name's bytes are encoded here.
+        let end = if folder { "/" } else { "" };
+        let path = url.path().strip_suffix(&format!("{PLACEHOLDER}{end}")).unwrap_or_default().to_owned();
+        url.set_path(&format!("{path}{}{end}", percent_encode(&name.to_bytes())));
         Self { url, scheme: self.scheme }
     }
 
@@ -235,10 +238,29 @@ fn take_user_info(url: &mut Url) -> Option<UserInfo> {
     (!user.is_empty() || password.is_some()).then_some(UserInfo { user, password })
 }
 
+/// Stands for a name while its URL is made: plain letters, which no URL encodes.
+const PLACEHOLDER: &str = "n";
+
+/// Encodes a name's bytes as one component of a path. All that the URL standard encodes there is, and a backslash, which
+/// the standard would take for a slash.
+fn percent_encode(name: &[u8]) -> String {
+    let mut out = String::with_capacity(name.len());
+    for byte in name {
+        let is_plain = byte.is_ascii_graphic() && !br##""#%/<>?\^`{|}"##.contains(byte);
+        if is_plain {
+            out.push(char::from(*byte));
+        } else {
+            out.push('%');
+            out.push_str(&data_encoding::HEXUPPER.encode(&[*byte]));
+        }
+    }
+    out
+}
+
 /// Decodes `%41` once. A stray percent sign stands for itself.
-pub(super) fn percent_decode(text: &str) -> Vec<u8> {
+pub(super) fn percent_decode(text: impl AsRef<[u8]>) -> Vec<u8> {
     let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
-    let mut rest = text.as_bytes();
+    let mut rest = text.as_ref();
     let mut out = Vec::with_capacity(rest.len());
     while let Some((first, after)) = rest.split_first() {
         if let (b'%', Some(high), Some(low)) = (first, digit(after.first()), digit(after.get(1))) {
@@ -297,7 +319,8 @@ mod tests {
         assert_eq!(address("http://h/a/b.dat?x=/../y#z").file_name().expect("a name").as_str(), "b.dat");
         assert_eq!(address("ftp://h/a%20b").file_name().expect("a name").as_str(), "a b");
         assert_eq!(address("http://h/").file_name(), Err(NameError::NotAName));
-        assert_eq!(address("http://h/a%5c..%5cb").file_name(), Err(NameError::Separator));
+        assert_eq!(address("http://h/a%5c..%5cb").file_name().expect("a name").as_str(), "a\\..\\b");
+        assert_eq!(address("http://h/caf%e9").file_name().expect("a name").to_bytes(), b"caf\xe9");
     }
 
     #[test]
@@ -352,6 +375,24 @@ mod tests {
         assert_eq!(file.path(), b"/pub/a b?#%2f.txt");
         assert_eq!(file.file_name(), Ok(name.clone()));
         assert_eq!(folder.folder(&name).folder(&name).path(), b"/pub/a b?#%2f.txt/a b?#%2f.txt/");
+    }
+
+    #[test]
+    fn a_name_reaches_its_url_byte_by_byte_whatever_the_scheme() {
+        let hard: [&[u8]; 9] =
+            [b"a\\b", b"caf\xe9", b"T12:01:00", b" x ", b"...", b"n", b"%41", "漢".as_bytes(), b"a;b=c&d+e"];
+        for folder in ["http://h/", "https://h/pub/n/", "ftp://h/pub/", "ftps://h/"] {
+            let folder = address(folder);
+            for bytes in hard {
+                let name = Name::from_bytes(bytes).expect("a name");
+                let expected = [folder.path(), bytes.to_vec()].concat();
+                assert_eq!(folder.file(&name).path(), expected);
+                assert_eq!(folder.file(&name).file_name(), Ok(name.clone()));
+                assert_eq!(folder.folder(&name).path(), [expected, b"/".to_vec()].concat());
+                let file = folder.file(&name);
+                assert_eq!(Address::parse(&file.to_string()).expect("reads back").0, file);
+            }
+        }
     }
 
     proptest! {

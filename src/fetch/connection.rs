@@ -15,7 +15,9 @@ use std::future::Future;
 
 use bytes::Bytes;
 
-use super::{Address, Fault, Name, NameError, Version};
+use super::fault::escape;
+use super::listing::Entries;
+use super::{Address, Fault, Name, NameError, Sameness, Version};
 
 /// A range of a file that is wanted.
 #[derive(Clone, Debug)]
@@ -53,7 +55,7 @@ pub enum Cut {
     Closed,
 }
 
-/// What an entry of a folder is. Links are not followed and anything else is not pulled, so they are not entries.
+/// Type of an entry. Symbolic links are listed in [`Listing::links`], devices and pipes are only counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EntryKind {
     /// A file.
@@ -85,15 +87,99 @@ impl Entry {
     }
 }
 
+/// A symbolic link in a folder. FTP only: HTTP servers resolve links themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Name of the link itself.
+    pub name: Name,
+    /// Target as written by the server (not checked, not decoded), if the listing states it.
+    pub target: Option<Vec<u8>>,
+}
+
+/// The entry that a symbolic link leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkTarget {
+    /// A file, with its version.
+    File(Version),
+    /// A folder.
+    Folder,
+    /// Nothing that exists or may be read.
+    Missing,
+}
+
 /// A folder, as the source tells it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listing {
+pub struct Listing<E = Vec<Entry>> {
     /// What can be pulled, in the order of the names.
-    pub entries: Vec<Entry>,
+    pub entries: E,
+    /// Symbolic links, in the order of the names.
+    pub links: Vec<Link>,
+    /// Number of devices, pipes, sockets and entries of unknown type.
+    pub others: u64,
     /// What was refused: the name, escaped, and why.
     pub refused: Vec<(String, NameError)>,
     /// Whether the source said, or let see, that this is not all.
     pub truncated: bool,
+    /// True if folders are marked with a slash, so that every other entry is a file. False: an index page without a sign of
+    /// that (Express, mini-httpd), where an entry of type file may be a folder.
+    pub marks_folders: bool,
+}
+
+/// A listing that takes little memory, however long it is.
+pub type PackedListing = Listing<Entries>;
+
+impl<E> Listing<E> {
+    fn with_entries<F>(self, change: impl FnOnce(E) -> F) -> Listing<F> {
+        let Self { entries, links, others, refused, truncated, marks_folders } = self;
+        Listing { entries: change(entries), links, others, refused, truncated, marks_folders }
+    }
+}
+
+impl Listing {
+    /// The same in little memory.
+    #[must_use]
+    pub fn pack(self) -> PackedListing {
+        self.with_entries(Entries::from)
+    }
+}
+
+impl PackedListing {
+    /// The same with entries as values, for listings that are known to be short.
+    #[must_use]
+    pub fn unpack(self) -> Listing {
+        self.with_entries(|entries| entries.into_iter().collect())
+    }
+
+    /// Applies the rule of `--portable-names`.
+    pub fn keep_portable(&mut self) {
+        self.refuse_if(|entry| entry.name.check_portable().err());
+        self.refuse_twins();
+    }
+
+    /// Refuses names that differ only in case or Unicode composition from one before them, for a target that does not
+    /// distinguish them. Entries are sorted, so the same one wins every time.
+    pub fn refuse_twins(&mut self) {
+        let shared = self.entries.twins(&[]);
+        if shared.is_empty() {
+            return;
+        }
+        let mut taken = std::collections::BTreeSet::new();
+        self.refuse_if(|entry| {
+            let folded = entry.name.folded();
+            (shared.contains(&folded) && !taken.insert(folded)).then_some(NameError::Twice)
+        });
+    }
+
+    fn refuse_if(&mut self, mut rule: impl FnMut(&Entry) -> Option<NameError>) {
+        let refused = &mut self.refused;
+        self.entries.retain(|entry| match rule(entry) {
+            Some(why) => {
+                refused.push((escape(&entry.name.to_string()), why));
+                false
+            }
+            None => true,
+        });
+    }
 }
 
 /// A way to a source.
@@ -101,8 +187,52 @@ pub trait Connection: Send {
     /// What the source says of a file, without pulling it.
     fn probe(&mut self, address: &Address) -> impl Future<Output = Result<Opened, Fault>> + Send;
 
-    /// The entries of a folder.
-    fn list(&mut self, address: &Address) -> impl Future<Output = Result<Listing, Fault>> + Send;
+    /// The same as it is said along with bytes of the file, and whether it can be pulled in pieces.
+    fn probe_bytes(&mut self, address: &Address) -> impl Future<Output = Result<Opened, Fault>> + Send {
+        self.probe(address)
+    }
+
+    /// Whether the file is still of this version. Asked after the last byte.
+    fn verify(
+        &mut self,
+        address: &Address,
+        known: &Version,
+    ) -> impl Future<Output = Result<Sameness, Fault>> + Send {
+        async { Ok(known.compare(&self.probe(address).await?.version)) }
+    }
+
+    /// False only if the source states that there is no such file. Asked before a replica is removed, so whatever else it
+    /// answers counts as "exists".
+    fn exists(&mut self, address: &Address) -> impl Future<Output = Result<bool, Fault>> + Send {
+        async {
+            match self.probe(address).await {
+                Err(Fault::NotFound(_)) => Ok(false),
+                Ok(_) | Err(Fault::IsFolder(_) | Fault::Denied(_)) => Ok(true),
+                Err(fault) => Err(fault),
+            }
+        }
+    }
+
+    /// What the symbolic link at this address leads to. `address` has no slash at its end.
+    fn resolve(&mut self, address: &Address) -> impl Future<Output = Result<LinkTarget, Fault>> + Send {
+        async {
+            match self.probe(address).await {
+                Ok(opened) => Ok(LinkTarget::File(opened.version)),
+                Err(Fault::IsFolder(_)) => Ok(LinkTarget::Folder),
+                Err(Fault::NotFound(_) | Fault::Denied(_)) => Ok(LinkTarget::Missing),
+                Err(fault) => Err(fault),
+            }
+        }
+    }
+
+    /// The entries of a folder, packed.
+    fn list_packed(&mut self, address: &Address)
+    -> impl Future<Output = Result<PackedListing, Fault>> + Send;
+
+    /// The entries of a folder, as values.
+    fn list(&mut self, address: &Address) -> impl Future<Output = Result<Listing, Fault>> + Send {
+        async { Ok(self.list_packed(address).await?.unpack()) }
+    }
 
     /// Gets ready for what will be asked there: connects, and logs in. Nothing is asked yet, and what goes wrong is told by
     /// the next call. Harmless if it is ready already.

@@ -37,6 +37,9 @@ pub enum Fault {
     /// There is no such file or folder.
     #[error("not found at the source: {0}")]
     NotFound(String),
+    /// The address of a file redirects to itself plus `/`: it is a folder. Holds the folder's address, with the slash.
+    #[error("{0} is a folder, not a file; copy it with `stroll mirror`")]
+    IsFolder(String),
     /// The user or the password is wrong, or one is needed.
     #[error("the source wants another login: {0}")]
     Login(String),
@@ -49,11 +52,21 @@ pub enum Fault {
     /// The answer breaks the rules of its protocol, or contradicts itself.
     #[error("the source's answer makes no sense: {0}")]
     Nonsense(String),
+    /// A folder's address answers with something else than a directory index.
+    #[error(
+        "not an index page: {0}; ask the operator to list this folder, or name its files and use `stroll get`"
+    )]
+    NotAnIndex(String),
     /// The source cannot do what is needed.
     #[error("the source cannot do this: {0}")]
     Unsupported(String),
+    /// No list of checksums at the source has this file, and one is needed. Holds its address.
+    #[error(
+        "{0}: no list of checksums at the source has it; leave it out with --exclude, or use --compare mtime"
+    )]
+    NoChecksum(String),
     /// A redirect that is not followed.
-    #[error("not following the redirect: {0}")]
+    #[error("not followed: {0}")]
     Redirect(String),
     /// TLS: a certificate that cannot be trusted, or none where it is required.
     #[error("no secure connection: {0}")]
@@ -66,6 +79,9 @@ pub enum Fault {
         /// Why.
         why: String,
     },
+    /// The source answers that it fails, which may pass (HTTP 500 and its kind).
+    #[error("the source answers {0}")]
+    Failing(String),
     /// The connection broke, or ended before the last byte.
     #[error("the connection broke: {0}")]
     Broken(String),
@@ -93,6 +109,7 @@ impl Fault {
             Self::Refused(_)
                 | Self::Changed
                 | Self::Connect { .. }
+                | Self::Failing(_)
                 | Self::Broken(_)
                 | Self::Stalled(_)
                 | Self::Slow(_)

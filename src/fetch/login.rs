@@ -9,6 +9,7 @@ mod netrc;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -19,6 +20,7 @@ use zeroize::Zeroizing;
 pub use self::netrc::NetrcError;
 
 use self::netrc::Netrc;
+use super::children::RunningGroup;
 use super::{Address, Fault};
 
 /// No file with secrets is longer.
@@ -53,7 +55,7 @@ impl Secret {
     fn from_command_within(command: &str, time: Duration) -> Result<Self, Fault> {
         // The command is the user's own, but it may well hold a path or a name: it is not repeated.
         let fault = |source| Fault::Local { what: "the password command failed".to_owned(), source };
-        let mut running = Running(spawn(command).map_err(fault)?);
+        let mut running = Running::start(command).map_err(fault)?;
         let output = running.output(time).map_err(fault)?;
         first_line(&output).ok_or_else(|| fault(io::Error::other("it printed no first line")))
     }
@@ -77,6 +79,13 @@ pub struct Login {
     pub user: String,
     /// The password.
     pub password: Secret,
+}
+
+impl Login {
+    /// Whether it is the public login of FTP, whose password is no secret.
+    pub fn is_anonymous(&self) -> bool {
+        ["anonymous", "ftp"].iter().any(|user| self.user.eq_ignore_ascii_case(user))
+    }
 }
 
 /// Where logins come from.
@@ -172,20 +181,23 @@ fn first_line(bytes: &[u8]) -> Option<Secret> {
     Some(Secret::new(line.to_owned()))
 }
 
-fn spawn(command: &str) -> io::Result<Child> {
-    let mut shell = Command::new("sh");
-    shell.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::piped());
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(&mut shell, 0);
-    shell.spawn()
+/// A command that does not outlive us, nor do its children.
+struct Running {
+    child: Child,
+    group: Option<RunningGroup>,
 }
 
-/// A command that does not outlive us, nor do its children.
-struct Running(Child);
-
 impl Running {
+    fn start(command: &str) -> io::Result<Self> {
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::piped());
+        shell.process_group(0);
+        let (child, group) = RunningGroup::start(|| shell.spawn(), |child| Some(child.id()))?;
+        Ok(Self { child, group })
+    }
+
     fn output(&mut self, time: Duration) -> io::Result<Zeroizing<Vec<u8>>> {
-        let stdout = self.0.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
+        let stdout = self.child.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
         let (done, finished) = mpsc::channel();
         std::thread::spawn(move || {
             let mut bytes = Zeroizing::new(Vec::new());
@@ -194,20 +206,19 @@ impl Running {
             let _ = done.send(result);
         });
         let output = finished.recv_timeout(time).map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-        let status = self.0.wait()?;
+        let status = self.child.wait()?;
         if status.success() { Ok(output) } else { Err(io::Error::other(status.to_string())) }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Ok(None) = self.0.try_wait() {
-            #[cfg(unix)]
-            if let Some(group) = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw) {
-                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        if let Ok(None) = self.child.try_wait() {
+            if let Some(group) = &self.group {
+                let _ = rustix::process::kill_process_group(group.id(), rustix::process::Signal::KILL);
             }
-            let _ = self.0.kill();
-            let _ = self.0.wait();
+            let _ = self.child.kill();
+            let _ = self.child.wait();
         }
     }
 }

@@ -26,9 +26,11 @@
 //! | [`sink`] | files that are never corrupt: parts, journal, digests, the disk's threads |
 //! | [`ftp`] | FTP and FTPS |
 //! | [`listing`] | folders, as sources write them |
+//! | [`children`] | process groups of the commands that this process has started |
 //! | [`options`], [`login`], [`tls`] | how connections behave, who we are, whom to trust |
 
 pub mod address;
+pub mod children;
 pub mod connection;
 pub mod engine;
 pub mod fault;
@@ -49,7 +51,9 @@ pub mod tls;
 pub mod version;
 
 pub use address::{Address, AddressError, Scheme};
-pub use connection::{Ask, Connection, Cut, Entry, EntryKind, Listing, Opened};
+pub use connection::{
+    Ask, Connection, Cut, Entry, EntryKind, Link, LinkTarget, Listing, Opened, PackedListing,
+};
 pub use fault::{Fault, Refusal, escape};
 pub use login::{Login, Logins, Secret};
 pub use name::{Name, NameError};

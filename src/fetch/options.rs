@@ -10,10 +10,10 @@ use super::login::Logins;
 pub enum FtpTls {
     /// `AUTH TLS`, or no connection at all.
     Required,
-    /// `AUTH TLS` where the server offers it.
+    /// `AUTH TLS` where the server offers it. A login that is not anonymous is never sent in plain text.
     #[default]
     Try,
-    /// Plain.
+    /// Plain text, passwords included.
     Off,
 }
 
@@ -36,10 +36,12 @@ pub struct Options {
     pub ftp_tls: FtpTls,
     /// Users and passwords.
     pub logins: Logins,
-    /// Whether redirects to other hosts are followed (never with credentials, never to another scheme).
-    pub other_hosts: bool,
+    /// Hosts other than the source's to which redirects are followed, always without credentials; `*` for any.
+    pub follow_to: Vec<String>,
     /// Whether listings may contain names that start with a dot.
     pub hidden: bool,
+    /// Whether listed names that some platform cannot hold are refused.
+    pub portable_names: bool,
 }
 
 impl Options {
@@ -53,9 +55,15 @@ impl Options {
             tls,
             ftp_tls: FtpTls::default(),
             logins: Logins::default(),
-            other_hosts: true,
+            follow_to: Vec::new(),
             hidden: false,
+            portable_names: false,
         }
+    }
+
+    /// True if redirects to this host are followed although it is not the source's.
+    pub fn follows_to(&self, host: &str) -> bool {
+        self.follow_to.iter().any(|allowed| allowed == "*" || allowed.eq_ignore_ascii_case(host))
     }
 
     /// What we call ourselves, with whom to write to.

@@ -6,7 +6,9 @@ use bytes::Bytes;
 
 use super::ftp::Ftp;
 use super::http::Http;
-use super::{Address, Ask, Connection, Cut, Fault, Listing, Opened, Options};
+use super::{
+    Address, Ask, Connection, Cut, Fault, LinkTarget, Opened, Options, PackedListing, Sameness, Version,
+};
 
 /// A connection of the right kind.
 pub enum Source {
@@ -35,11 +37,43 @@ impl Connection for Source {
         }
     }
 
-    async fn list(&mut self, address: &Address) -> Result<Listing, Fault> {
+    async fn probe_bytes(&mut self, address: &Address) -> Result<Opened, Fault> {
         match self {
-            Self::Http(http) => http.list(address).await,
-            Self::Ftp(ftp) => ftp.list(address).await,
+            Self::Http(http) => http.probe_bytes(address).await,
+            Self::Ftp(ftp) => ftp.probe_bytes(address).await,
         }
+    }
+
+    async fn verify(&mut self, address: &Address, known: &Version) -> Result<Sameness, Fault> {
+        match self {
+            Self::Http(http) => http.verify(address, known).await,
+            Self::Ftp(ftp) => ftp.verify(address, known).await,
+        }
+    }
+
+    async fn exists(&mut self, address: &Address) -> Result<bool, Fault> {
+        match self {
+            Self::Http(http) => http.exists(address).await,
+            Self::Ftp(ftp) => ftp.exists(address).await,
+        }
+    }
+
+    async fn resolve(&mut self, address: &Address) -> Result<LinkTarget, Fault> {
+        match self {
+            Self::Http(http) => http.resolve(address).await,
+            Self::Ftp(ftp) => ftp.resolve(address).await,
+        }
+    }
+
+    async fn list_packed(&mut self, address: &Address) -> Result<PackedListing, Fault> {
+        let (mut listing, is_portable) = match self {
+            Self::Http(http) => (http.list_packed(address).await?, http.options().portable_names),
+            Self::Ftp(ftp) => (ftp.list_packed(address).await?, ftp.options().portable_names),
+        };
+        if is_portable {
+            listing.keep_portable();
+        }
+        Ok(listing)
     }
 
     async fn warm(&mut self, address: &Address) {

@@ -18,6 +18,12 @@ pub trait Store: Send {
     /// Which bytes are there.
     fn have(&self) -> &Ranges;
 
+    /// True if there are bytes of an earlier run, and nothing was begun since.
+    fn is_inherited(&self) -> bool;
+
+    /// False if bytes that were given cannot be taken back.
+    fn can_restart(&self) -> bool;
+
     /// Says of which version the bytes to come are; bytes that may be of another are dropped.
     fn begin(&mut self, version: Version) -> impl Future<Output = Result<(), SinkError>> + Send;
 
@@ -44,6 +50,14 @@ impl Store for Part {
 
     fn have(&self) -> &Ranges {
         self.have()
+    }
+
+    fn is_inherited(&self) -> bool {
+        self.is_inherited()
+    }
+
+    fn can_restart(&self) -> bool {
+        true
     }
 
     async fn begin(&mut self, version: Version) -> Result<(), SinkError> {
@@ -121,6 +135,14 @@ impl Store for Stream {
 
     fn have(&self) -> &Ranges {
         &self.have
+    }
+
+    fn is_inherited(&self) -> bool {
+        false
+    }
+
+    fn can_restart(&self) -> bool {
+        false
     }
 
     async fn begin(&mut self, version: Version) -> Result<(), SinkError> {

@@ -1,30 +1,34 @@
-//! Whom to trust: the machine's authorities, or those that the user names.
+//! Which certificates are trusted: those of the machine's authorities, or those that the user names.
+
+mod certificate;
+mod named;
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, SignatureScheme};
 use rustls_platform_verifier::Verifier;
 
-use super::Fault;
+use self::named::Named;
+use super::{Fault, escape};
 
 /// A file of authorities is no larger; Debian's has 220 KB.
 const FILE_LIMIT: u64 = 16 << 20;
 
-/// TLS with the machine's authorities, or only with those in `authorities` (PEM) if it is given.
+/// TLS with the machine's authorities, or only with the certificates in `trusted` (PEM) if it is given: authorities, and
+/// servers' own ones.
 ///
 /// A machine without authorities can still use what is not TLS: the message comes when one is needed.
-pub fn client_config(authorities: Option<&Path>) -> Result<Arc<ClientConfig>, Fault> {
+pub fn client_config(trusted: Option<&Path>) -> Result<Arc<ClientConfig>, Fault> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier: Arc<dyn ServerCertVerifier> = match authorities {
-        Some(file) => of_file(file, provider.clone())?,
+    let verifier: Arc<dyn ServerCertVerifier> = match trusted {
+        Some(file) => Arc::new(of_file(file, provider.clone())?),
         None => match Verifier::new(provider.clone()) {
             Ok(verifier) => Arc::new(verifier),
             Err(_) => Arc::new(Nobody { provider: provider.clone() }),
@@ -40,27 +44,82 @@ pub fn client_config(authorities: Option<&Path>) -> Result<Arc<ClientConfig>, Fa
     Ok(Arc::new(config))
 }
 
-fn of_file(file: &Path, provider: Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, Fault> {
+/// Flags to name in a message about a handshake that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Advice {
+    /// None: another handshake with the same server has worked.
+    None,
+    /// `--ca-file`, if the certificate is not trusted.
+    CaFile,
+    /// The same, or `--ftp-tls off`.
+    CaFileOrPlain,
+}
+
+/// A handshake that failed, as tokio-rustls tells it.
+pub(super) fn handshake_fault(error: &io::Error, advice: Advice) -> Fault {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(error) => fault(error, advice),
+        None => {
+            Fault::Tls(with_plain(format!("the handshake failed: {}", escape(&error.to_string())), advice))
+        }
+    }
+}
+
+/// What rustls refuses, and what to do about it.
+pub(super) fn fault(error: &rustls::Error, advice: Advice) -> Fault {
+    let said = escape(&error.to_string());
+    let rustls::Error::InvalidCertificate(why) = error else {
+        return Fault::Tls(with_plain(said, advice));
+    };
+    let said = match why {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            format!("the server's certificate has expired ({said})")
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            format!("the server's certificate is not for this host name ({said})")
+        }
+        CertificateError::UnknownIssuer
+        | CertificateError::BadSignature
+        | CertificateError::UnhandledCriticalExtension
+        | CertificateError::Other(_)
+            if advice != Advice::None =>
+        {
+            format!(
+                "the server's certificate is not trusted ({said}); to trust it or its authority, name the file that holds \
+             it with --ca-file"
+            )
+        }
+        _ => said,
+    };
+    Fault::Tls(with_plain(said, advice))
+}
+
+fn with_plain(said: String, advice: Advice) -> String {
+    match advice {
+        Advice::CaFileOrPlain => {
+            format!("{said}; --ftp-tls off transfers in plain text, the password included")
+        }
+        Advice::None | Advice::CaFile => said,
+    }
+}
+
+fn of_file(file: &Path, provider: Arc<CryptoProvider>) -> Result<Named, Fault> {
     let name = file.display();
     let local =
-        |source: io::Error| Fault::Local { what: format!("cannot read the authorities in {name}"), source };
+        |source: io::Error| Fault::Local { what: format!("cannot read the certificates in {name}"), source };
     let wrong = |why: String| Fault::Tls(format!("{name}: {why}"));
     let mut pem = Vec::new();
     File::open(file).map_err(local)?.take(FILE_LIMIT + 1).read_to_end(&mut pem).map_err(local)?;
     if pem.len() as u64 > FILE_LIMIT {
-        return Err(wrong("larger than any file of authorities".into()));
+        return Err(wrong("larger than any file of certificates".into()));
     }
-    let mut store = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&pem) {
-        let certificate = certificate.map_err(|error| wrong(format!("not a PEM file ({error})")))?;
-        store.add(certificate).map_err(|error| wrong(format!("not an authority's certificate ({error})")))?;
-    }
-    if store.is_empty() {
+    let certificates = CertificateDer::pem_slice_iter(&pem)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| wrong(format!("not a PEM file ({error})")))?;
+    if certificates.is_empty() {
         return Err(wrong("no certificate in it; it must be PEM, with BEGIN CERTIFICATE".into()));
     }
-    WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider)
-        .build()
-        .map_err(|error| wrong(error.to_string()))
+    Named::new(certificates, provider).map_err(wrong)
 }
 
 /// Trusts nobody, and says why.
@@ -79,7 +138,7 @@ impl ServerCertVerifier for Nobody {
         _: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         Err(rustls::Error::General(
-            "this machine knows no authorities; install ca-certificates, or name a file of them".into(),
+            "this machine knows no authorities; install ca-certificates, or name a file of them with --ca-file".into(),
         ))
     }
 
@@ -127,7 +186,27 @@ mod tests {
         }
         let certificate = rcgen::generate_simple_self_signed(["localhost".into()]).expect("a certificate");
         fs::write(&file, certificate.cert.pem()).expect("written");
-        client_config(Some(&file)).expect("an authority");
+        client_config(Some(&file)).expect("a server's certificate");
+    }
+
+    #[test]
+    fn messages_name_the_flag_that_helps() {
+        let untrusted = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
+        let expired = rustls::Error::InvalidCertificate(CertificateError::Expired);
+        for (error, advice, ca_file, plain) in [
+            (&untrusted, Advice::CaFile, true, false),
+            (&untrusted, Advice::CaFileOrPlain, true, true),
+            (&untrusted, Advice::None, false, false),
+            (&expired, Advice::CaFile, false, false),
+            (&expired, Advice::CaFileOrPlain, false, true),
+        ] {
+            let said = fault(error, advice).to_string();
+            assert_eq!(
+                (said.contains("--ca-file"), said.contains("--ftp-tls off")),
+                (ca_file, plain),
+                "{said}"
+            );
+        }
     }
 
     #[test]

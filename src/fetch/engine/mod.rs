@@ -8,19 +8,21 @@
 //!                      (plan)                        │ no: the part starts anew
 //! ```
 
+mod books;
 mod follow;
 mod pace;
+mod settle;
 mod shared;
 #[cfg(test)]
 mod tests;
 
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::{join_all, try_join, try_join_all};
 
 use super::limit::Limiter;
 use super::plan::{Change, Planner};
 use super::sink::SinkError;
 use super::store::Store;
-use super::{Address, Connection, Cut, Fault, Slot};
+use super::{Address, Connection, Cut, Fault, Slot, Version};
 use shared::Shared;
 
 pub use follow::{Followed, follow};
@@ -60,12 +62,27 @@ pub enum Event {
     },
     /// So many bytes came.
     Bytes(u64),
-    /// The file has changed at the source, or the source cannot continue it: what was there is dropped.
-    Restarted,
+    /// What was there is dropped, and the file starts anew.
+    Restarted(Restart),
     /// The size of the ranges changes.
     Chunk(Change),
     /// A range was cut off at the slot's end.
     WasCut(Cut),
+    /// The source refused one of several connections, in these words, and serves another one.
+    Surplus(String),
+}
+
+/// Why a file starts anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restart {
+    /// It has changed at the source.
+    Changed,
+    /// The source does not support resuming.
+    NoResume,
+    /// It was changed less than a minute before its first bytes came, so its date cannot tell versions apart.
+    Fresh,
+    /// It was written within the last two seconds, and is pulled when its date can show another write.
+    JustWritten,
 }
 
 /// Whoever wants to see what happens.
@@ -102,12 +119,16 @@ pub async fn pull<C: Connection, S: Store>(
     with: Pull<'_>,
 ) -> Result<Outcome, PullError> {
     let mut restarts = 0;
+    if cannot_be_proved(store, with.slot) {
+        store.restart().await?;
+        with.watch.on(Event::Restarted(Restart::Fresh));
+    }
     loop {
         match attempt(connections, store, planner, with).await {
             Err(PullError::Source(Fault::Changed)) if restarts < RESTARTS => {
                 restarts += 1;
                 store.restart().await?;
-                with.watch.on(Event::Restarted);
+                with.watch.on(Event::Restarted(Restart::Changed));
             }
             Ok(Outcome::Complete) => return Ok(Outcome::Complete),
             // Whatever happened: nothing more may come, and what is here is worth keeping.
@@ -118,6 +139,15 @@ pub async fn pull<C: Connection, S: Store>(
             }
         }
     }
+}
+
+/// Whether nothing can tell that what comes is of the version of what is there: its date was fresh when its first bytes
+/// came (see [`Version`]). Only all bytes would prove it, so it starts anew, which costs what came within a
+/// minute of the last change. Slots follow each other too quickly for that: within one run and its slots, a date that is
+/// settled is enough.
+fn cannot_be_proved<S: Store>(store: &S, slot: &Slot) -> bool {
+    let is_fresh = store.version().is_some_and(Version::is_fresh) && !store.have().is_empty();
+    is_fresh && store.can_restart() && (store.is_inherited() || !slot.is_limited())
 }
 
 async fn attempt<C: Connection, S: Store>(
@@ -134,8 +164,12 @@ async fn attempt<C: Connection, S: Store>(
         return shared.work(first).await;
     }
     shared.is_alone = false;
-    let workers = std::iter::once(first).chain(others).map(|connection| shared.work(connection));
-    let outcomes = try_join_all(workers).await?;
-    let all = outcomes.iter().all(|outcome| *outcome == Outcome::Complete);
+    let others = try_join_all(others.iter_mut().map(|connection| shared.work_if_allowed(connection)));
+    let (outcome, others) = try_join(shared.work(first), others).await?;
+    if others.contains(&None) {
+        // Ranges that a refused connection had claimed are left.
+        return shared.work(first).await;
+    }
+    let all = outcome == Outcome::Complete && others.iter().all(|other| *other == Some(Outcome::Complete));
     Ok(if all { Outcome::Complete } else { Outcome::SlotOver })
 }

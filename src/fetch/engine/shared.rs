@@ -1,6 +1,5 @@
 //! What the connections to one file share, and the work of each: range after range. The engine makes one per attempt.
 
-use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -8,8 +7,9 @@ use bytes::{Buf as _, Bytes};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
+use super::books::Books;
 use super::pace::Pace;
-use super::{Event, Outcome, Pull, PullError};
+use super::{Event, Outcome, Pull, PullError, Restart};
 use crate::fetch::plan::Planner;
 use crate::fetch::store::Store;
 use crate::fetch::{Ask, Connection, Fault, Opened, Sameness, Version};
@@ -21,11 +21,6 @@ const TAIL: usize = 64 << 10;
 /// request.
 const SEGMENT: u64 = 16 << 20;
 
-/// The first time after which what was pulled is made durable; then it doubles up to the longest. A pull that is killed early
-/// has lost little, and one that runs for long is not slowed down.
-const CHECKPOINT_FIRST: Duration = Duration::from_millis(250);
-const CHECKPOINT_LONGEST: Duration = Duration::from_secs(5);
-
 /// What the connections to one file share.
 pub(super) struct Shared<'a, S> {
     store: AsyncMutex<&'a mut S>,
@@ -33,22 +28,6 @@ pub(super) struct Shared<'a, S> {
     with: Pull<'a>,
     /// Only one connection pulls.
     pub(super) is_alone: bool,
-}
-
-struct Books<'a> {
-    planner: &'a mut Planner,
-    /// Ranges that some connection is at.
-    claimed: Vec<Range<u64>>,
-    /// How many ranges were opened.
-    opened: u32,
-    /// There were bytes before the first of them.
-    is_resumed: bool,
-    /// The store knows which version it gets.
-    is_begun: bool,
-    /// The end of a file of unknown length was seen.
-    is_ended: bool,
-    checkpoint_at: Instant,
-    checkpoint_after: Duration,
 }
 
 /// What to do next.
@@ -63,20 +42,13 @@ enum Next {
 enum Ended {
     Whole,
     Cut,
+    /// The file's date is too young to tell whether it is being written, and it does not come at once.
+    Unsettled(Duration),
 }
 
 impl<'a, S: Store> Shared<'a, S> {
     pub(super) fn new(store: &'a mut S, planner: &'a mut Planner, with: Pull<'a>) -> Self {
-        let books = Books {
-            planner,
-            claimed: Vec::new(),
-            opened: 0,
-            is_resumed: !store.have().is_empty(),
-            is_begun: false,
-            is_ended: false,
-            checkpoint_at: Instant::now() + CHECKPOINT_FIRST,
-            checkpoint_after: CHECKPOINT_FIRST,
-        };
+        let books = Books::new(planner, !store.have().is_empty());
         Self { store: AsyncMutex::new(store), books: Mutex::new(books), with, is_alone: true }
     }
 
@@ -92,7 +64,7 @@ impl<'a, S: Store> Shared<'a, S> {
         let probed = tokio::select! {
             biased;
             () = self.with.slot.over() => return Ok(false),
-            probed = connection.probe(self.with.address) => probed?,
+            probed = connection.probe_bytes(self.with.address) => probed?,
         };
         let mut store = self.store.lock().await;
         let had = store.version().unwrap_or(&probed.version);
@@ -112,13 +84,28 @@ impl<'a, S: Store> Shared<'a, S> {
                 Next::Complete => return self.check_at_the_end(connection).await,
                 Next::SlotOver => return Ok(Outcome::SlotOver),
                 Next::Range { from, length } => {
-                    let ended = self.range(connection, from, length).await?;
+                    let ended = self.range(connection, from, length).await;
                     self.books().claimed.retain(|claimed| claimed.start != from);
-                    if ended == Ended::Cut {
+                    if ended? == Ended::Cut {
                         return Ok(Outcome::SlotOver);
                     }
                 }
             }
+        }
+    }
+
+    /// The work of an additional connection; `None` if the source refuses it, so that one of the others is to do its work.
+    pub(super) async fn work_if_allowed<C: Connection>(
+        &self,
+        connection: &mut C,
+    ) -> Result<Option<Outcome>, PullError> {
+        match self.work(connection).await {
+            Err(PullError::Source(Fault::Refused(refusal))) => {
+                let why = Fault::Refused(refusal).to_string();
+                self.with.watch.on(Event::Surplus(why));
+                Ok(None)
+            }
+            outcome => outcome.map(Some),
         }
     }
 
@@ -193,7 +180,17 @@ impl<'a, S: Store> Shared<'a, S> {
                     continue;
                 }
             };
-            let (ended, bytes) = self.body(connection, at, first).await?;
+            if let Some(wait) = self.settles_in(&opened.version).await {
+                connection.cut().await;
+                return Ok(self.wait_until_settled(wait).await);
+            }
+            let pulled = self.body(connection, at, first).await;
+            let (ended, bytes) = pulled.map_err(|error| explained(error, &opened))?;
+            if let Ended::Unsettled(wait) = ended {
+                self.store.lock().await.restart().await?;
+                self.with.watch.on(Event::Restarted(Restart::JustWritten));
+                return Ok(self.wait_until_settled(wait).await);
+            }
             let mut books = self.books();
             books.planner.measured(bytes, waited, begun.elapsed());
             let is_short = length.is_none_or(|asked| bytes < asked);
@@ -231,7 +228,10 @@ impl<'a, S: Store> Shared<'a, S> {
             () = self.with.slot.over() => return Ok(None),
             opened = connection.open(ask) => opened?,
         };
-        self.books().opened += 1;
+        let mut books = self.books();
+        books.opened += 1;
+        books.opened_at.get_or_insert_with(Instant::now);
+        drop(books);
         Ok(Some(opened))
     }
 
@@ -254,7 +254,7 @@ impl<'a, S: Store> Shared<'a, S> {
                 return Err(Fault::Unsupported(why.into()).into());
             }
             store.restart().await?;
-            self.with.watch.on(Event::Restarted);
+            self.with.watch.on(Event::Restarted(Restart::NoResume));
         } else if is_tail {
             return Ok(Accepted::Compare);
         } else if sameness == Some(Sameness::Unknown) && have > 0 {
@@ -310,6 +310,10 @@ impl<'a, S: Store> Shared<'a, S> {
                 return Ok((self.cut(connection).await, at - start));
             }
             at += len as u64;
+            if let Some(wait) = self.must_settle() {
+                connection.cut().await;
+                return Ok((Ended::Unsettled(wait), at - start));
+            }
             self.limit(len).await;
             let asked = Instant::now();
             next = self.read(connection).await?;
@@ -348,7 +352,7 @@ impl<'a, S: Store> Shared<'a, S> {
             () = self.with.slot.over() => return Ok(false),
         }
         self.with.watch.on(Event::Bytes(len));
-        if self.is_checkpoint_due() {
+        if self.books().is_checkpoint_due() {
             store.checkpoint();
         }
         Ok(true)
@@ -364,42 +368,63 @@ impl<'a, S: Store> Shared<'a, S> {
         }
     }
 
-    fn is_checkpoint_due(&self) -> bool {
-        let mut books = self.books();
-        if Instant::now() < books.checkpoint_at {
-            return false;
-        }
-        books.checkpoint_after = (books.checkpoint_after * 2).min(CHECKPOINT_LONGEST);
-        books.checkpoint_at = Instant::now() + books.checkpoint_after;
-        true
-    }
-
-    /// A file that came in several pieces, without a strong tag to hold them together, is looked at once more; and so is one
-    /// that was here before anybody asked.
+    /// Asks once more for the version after the last byte: a file that is rewritten in place during one answer keeps the
+    /// header fields of that answer, a strong tag included (nginx makes it from mtime and size when it opens the file).
     async fn check_at_the_end<C: Connection>(&self, connection: &mut C) -> Result<Outcome, PullError> {
         let version = self.store.lock().await.version().cloned();
-        let (opened, is_resumed, is_last) = {
+        let (is_short, is_last) = {
             let books = self.books();
-            (books.opened, books.is_resumed, books.claimed.is_empty())
+            let is_one_piece = books.opened == 1 && !books.is_resumed;
+            (is_one_piece && books.is_quick(), books.claimed.is_empty())
         };
         if !is_last {
-            // Whoever is still at work will look.
+            // The connection that is still at work checks.
             return Ok(Outcome::Complete);
         }
-        let is_tagged = version.as_ref().is_some_and(|version| version.etag.is_some());
-        let is_one_piece = opened == 1 && !is_resumed;
-        let Some(version) = version.filter(|_| opened == 0 || !(is_tagged || is_one_piece)) else {
-            return Ok(Outcome::Complete);
+        let Some(version) = version.filter(|_| !is_short) else { return Ok(Outcome::Complete) };
+        let verified = async {
+            let sameness = connection.verify(self.with.address, &version).await?;
+            match version.settles_in_s() {
+                // Bytes came while another write would not have shown: only a date that moves by itself is believed. In a
+                // slot nothing is waited for, see `settles_in`.
+                Some(wait_s) if sameness == Sameness::Unknown && !self.with.slot.is_limited() => {
+                    tokio::time::sleep(Duration::from_secs(wait_s)).await;
+                    let is_same = connection.verify(self.with.address, &version).await? == Sameness::Same;
+                    Ok(is_same)
+                }
+                _ => Ok::<_, Fault>(sameness != Sameness::Changed),
+            }
         };
-        let now = tokio::select! {
+        let is_same = tokio::select! {
             biased;
             () = self.with.slot.over() => return Ok(Outcome::SlotOver),
-            probed = connection.probe(self.with.address) => probed?.version,
+            verified = verified => verified?,
         };
-        match version.compare(&now) {
-            Sameness::Changed => Err(Fault::Changed.into()),
-            Sameness::Same | Sameness::Unknown => self.has_begun().await,
+        if is_same { self.has_begun().await } else { Err(Fault::Changed.into()) }
+    }
+
+    /// How long to wait before the first byte of this version, see [`super::settle::Settling`].
+    async fn settles_in(&self, version: &Version) -> Option<Duration> {
+        let store = self.store.lock().await;
+        // In a slot others wait for the token: streams have `--settle` instead, and a mirror pulls such a file once more.
+        let is_first = self.is_alone && store.have().is_empty() && !self.with.slot.is_limited();
+        if is_first { self.books().settling.begin(version, store.can_restart()) } else { None }
+    }
+
+    /// How long to wait for a file of just now that does not come at once.
+    fn must_settle(&self) -> Option<Duration> {
+        let books = self.books();
+        books.settling.due().filter(|_| !books.is_quick())
+    }
+
+    /// Waits; the next range begins anew.
+    async fn wait_until_settled(&self, wait: Duration) -> Ended {
+        self.books().begin_anew();
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = self.with.slot.over() => {}
         }
+        Ended::Whole
     }
 
     /// A part that was whole already, and of which the source has just said that it is still so, has not begun yet.
@@ -427,6 +452,16 @@ enum Accepted {
 /// Whether a version does not even prove to be the same as itself.
 fn is_weak(version: &Version) -> bool {
     version.compare(version) != Sameness::Same
+}
+
+/// Says of a broken transfer that it cannot be continued, if so.
+fn explained(error: PullError, opened: &Opened) -> PullError {
+    match error {
+        PullError::Source(Fault::Broken(why)) if !opened.ranges => {
+            Fault::Broken(format!("{why}; the source does not support resuming")).into()
+        }
+        error => error,
+    }
 }
 
 /// Whether the source sends from the start because it cannot do otherwise, and was not asked for all of it.

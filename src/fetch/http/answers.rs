@@ -9,8 +9,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use reqwest::StatusCode;
 use reqwest::header::{
-    ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG, HeaderMap,
-    HeaderName, LAST_MODIFIED, RETRY_AFTER,
+    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG, HeaderMap, HeaderName,
+    LAST_MODIFIED, RETRY_AFTER, TRANSFER_ENCODING,
 };
 
 use crate::fetch::{Fault, Opened, Refusal, Sameness, Version, escape};
@@ -41,6 +41,8 @@ pub struct Wanted<'a> {
     pub known: Option<&'a Version>,
     /// Whether the source was told which version is wanted.
     pub conditional: bool,
+    /// The wall clock, in seconds since 1970: for answers without `Date`.
+    pub now_s: i64,
 }
 
 impl Wanted<'_> {
@@ -65,18 +67,20 @@ pub fn check_head(headers: &HeaderMap) -> Result<(), Fault> {
     if size > HEADERS_LIMIT {
         return Err(Fault::Nonsense(format!("{size} bytes of header fields")));
     }
-    for encoding in headers.get_all(CONTENT_ENCODING) {
-        let said = encoding.to_str().unwrap_or("something unreadable").trim();
-        if !said.is_empty() && !said.eq_ignore_ascii_case("identity") {
-            return Err(Fault::Nonsense(format!("encoded as {}, which was not asked for", escape(said))));
-        }
+    // The HTTP library removes `chunked` and hands on everything below it as it came.
+    let codings =
+        headers.get_all(TRANSFER_ENCODING).iter().map(|value| value.to_str().unwrap_or("unreadable").trim());
+    let codings = codings.collect::<Vec<_>>().join(", ");
+    if !codings.is_empty() && !codings.eq_ignore_ascii_case("chunked") {
+        let why = format!("Transfer-Encoding: {}; only chunked is supported", escape(&codings));
+        return Err(Fault::Nonsense(why));
     }
     Ok(())
 }
 
 /// What an answer that is neither 200 nor 206 nor a redirect means. `now_s` is the wall clock, in seconds since 1970.
 pub fn fault(status: StatusCode, headers: &HeaderMap, now_s: i64) -> Fault {
-    let said = format!("{} {}", status.as_u16(), status.canonical_reason().unwrap_or_default());
+    let said = format!("HTTP {} {}", status.as_u16(), status.canonical_reason().unwrap_or_default());
     let said = said.trim_end().to_owned();
     let after = pause(headers, now_s);
     let refused = |said: &str| Fault::Refused(Refusal::new(Some(status.as_u16()), after, said));
@@ -86,11 +90,10 @@ pub fn fault(status: StatusCode, headers: &HeaderMap, now_s: i64) -> Fault {
         403 | 502 | 504 if after.is_some() => refused(&said),
         401 | 407 => Fault::Login(said),
         404 | 410 => Fault::NotFound(said),
-        405 | 501 | 505 => Fault::Unsupported(said),
+        405 | 501 | 505 | 510 => Fault::Unsupported(said),
         412 => Fault::Changed,
-        408 | 425 | 500 | 502 | 504 => Fault::Broken(said),
+        408 | 425 | 500..=599 => Fault::Failing(said),
         400..=499 => Fault::Denied(said),
-        500..=599 => Fault::Unsupported(said),
         _ => Fault::Nonsense(format!("an answer of {said}")),
     }
 }
@@ -137,7 +140,7 @@ pub fn whole(headers: &HeaderMap, wanted: &Wanted<'_>) -> Result<Opened, Fault> 
     // A source that was asked for a range of whatever version, and sends all, cannot do it whatever it says.
     let ignored = wanted.is_ranged() && !wanted.conditional;
     Ok(Opened {
-        version: version(headers, size),
+        version: version(headers, size, wanted.now_s),
         from: 0,
         length,
         ranges: offers_ranges(headers) && !ignored,
@@ -167,7 +170,7 @@ pub fn partial(headers: &HeaderMap, wanted: &Wanted<'_>) -> Result<Opened, Fault
     if content_length(headers)?.is_some_and(|said| said != length) {
         return nonsense(format!("{length} bytes by its range, another number by its length"));
     }
-    let version = version(headers, total);
+    let version = version(headers, total, wanted.now_s);
     if wanted.from > 0 && wanted.known.is_some_and(|known| known.compare(&version) == Sameness::Changed) {
         return Err(Fault::Changed);
     }
@@ -187,7 +190,7 @@ pub fn beyond_end(headers: &HeaderMap, wanted: &Wanted<'_>) -> Result<BeyondEnd,
     if size != Some(wanted.from) {
         return Err(Fault::Changed);
     }
-    let mut version = version(headers, size);
+    let mut version = version(headers, size, wanted.now_s);
     if wanted.known.is_some_and(|known| known.compare(&version) == Sameness::Changed) {
         return Err(Fault::Changed);
     }
@@ -198,9 +201,17 @@ pub fn beyond_end(headers: &HeaderMap, wanted: &Wanted<'_>) -> Result<BeyondEnd,
     Ok(BeyondEnd::Nothing(Opened { version, from: wanted.from, length: Some(0), ranges: true }))
 }
 
-/// What is said of the file.
-pub fn version(headers: &HeaderMap, size: Option<u64>) -> Version {
-    Version { size, etag: strong_tag(headers), modified_s: date(headers, &LAST_MODIFIED) }
+/// What is said of the file. `now_s` is the wall clock, used if the source does not show its own.
+pub fn version(headers: &HeaderMap, size: Option<u64>, now_s: i64) -> Version {
+    let field = text(headers, &ETAG).map(str::trim);
+    let version = Version {
+        size,
+        etag: field.and_then(sound_tag),
+        weak_etag: field.and_then(|tag| sound_tag(tag.strip_prefix("W/")?)),
+        modified_s: date(headers, &LAST_MODIFIED),
+        age_s: None,
+    };
+    version.described_at(date(headers, &DATE).unwrap_or(now_s))
 }
 
 /// Whether the source says that it can start in the middle.
@@ -215,18 +226,18 @@ pub fn content_length(headers: &HeaderMap) -> Result<Option<u64>, Fault> {
     length.map(Some).ok_or_else(|| Fault::Nonsense(format!("a length of {}", escape(field))))
 }
 
-/// The value of `If-Range` for this version: a strong tag, else the date.
+/// The value of `If-Range` for this version: a strong tag, else a date that is strong as well (RFC 9110, 13.1.5).
 pub fn if_range(known: &Version) -> Option<String> {
     known.etag.clone().or_else(|| {
-        let seconds = u64::try_from(known.modified_s?).ok()?;
+        let seconds = u64::try_from(known.modified_s.filter(|_| !known.is_fresh())?).ok()?;
         // Dates that HTTP cannot write are not sent.
         let representable = seconds < 253_402_300_800;
         representable.then(|| httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds)))
     })
 }
 
-fn strong_tag(headers: &HeaderMap) -> Option<String> {
-    let tag = text(headers, &ETAG)?.trim();
+/// A strong tag, as it may be sent back.
+fn sound_tag(tag: &str) -> Option<String> {
     let inner = tag.strip_prefix('"')?.strip_suffix('"')?;
     let is_sound =
         tag.len() <= TAG_LIMIT && inner.bytes().all(|byte| byte == 0x21 || (0x23..=0x7e).contains(&byte));
@@ -278,7 +289,7 @@ mod tests {
     }
 
     fn wanted(from: u64, last: Option<u64>) -> Wanted<'static> {
-        Wanted { from, last, known: None, conditional: false }
+        Wanted { from, last, known: None, conditional: false, now_s: NOW_S }
     }
 
     fn status(code: u16) -> StatusCode {
@@ -298,8 +309,19 @@ mod tests {
         assert!(matches!(fault(status(403), &none, NOW_S), Fault::Denied(_)));
         assert!(matches!(fault(status(404), &none, NOW_S), Fault::NotFound(_)));
         assert!(matches!(fault(status(410), &none, NOW_S), Fault::NotFound(_)));
-        for code in [500, 502, 504, 408] {
-            assert!(fault(status(code), &none, NOW_S).is_temporary(), "{code}");
+        for code in [500, 502, 504, 507, 520, 408] {
+            assert!(matches!(fault(status(code), &none, NOW_S), Fault::Failing(_)), "{code}");
+        }
+        for (code, text) in [
+            (404, "not found at the source: HTTP 404 Not Found"),
+            (410, "not found at the source: HTTP 410 Gone"),
+            (403, "the source does not allow it: HTTP 403 Forbidden"),
+            (451, "the source does not allow it: HTTP 451 Unavailable For Legal Reasons"),
+            (500, "the source answers HTTP 500 Internal Server Error"),
+            (599, "the source answers HTTP 599"),
+            (503, "the source refuses for now: HTTP 503 Service Unavailable"),
+        ] {
+            assert_eq!(fault(status(code), &none, NOW_S).to_string(), text);
         }
         assert!(matches!(fault(status(204), &none, NOW_S), Fault::Nonsense(_)));
         assert!(matches!(fault(status(304), &none, NOW_S), Fault::Nonsense(_)));
@@ -376,8 +398,13 @@ mod tests {
 
     #[test]
     fn a_part_of_another_version_is_a_change() {
-        let known = Version { size: Some(1_000), etag: Some("\"a\"".into()), modified_s: Some(784_111_777) };
-        let wanted = Wanted { from: 100, last: None, known: Some(&known), conditional: true };
+        let known = Version {
+            size: Some(1_000),
+            etag: Some("\"a\"".into()),
+            modified_s: Some(784_111_777),
+            ..Version::default()
+        };
+        let wanted = Wanted { from: 100, last: None, known: Some(&known), conditional: true, now_s: NOW_S };
         let range = ("content-range", "bytes 100-999/1000");
         assert!(partial(&headers(&[range]), &wanted).is_ok());
         assert!(partial(&headers(&[range, ("etag", "\"a\"")]), &wanted).is_ok());
@@ -391,29 +418,46 @@ mod tests {
     }
 
     #[test]
-    fn a_weak_or_broken_tag_is_none() {
-        let tag = |value| version(&headers(&[("etag", value)]), None).etag;
-        assert_eq!(tag("\"abc\"").as_deref(), Some("\"abc\""));
-        for weak in ["W/\"abc\"", "abc", "\"", "\"a\"b\"", "\"a b\""] {
-            assert_eq!(tag(weak), None, "{weak}");
+    fn a_tag_is_strong_or_weak_and_a_broken_one_is_none() {
+        let tag = |value| version(&headers(&[("etag", value)]), None, NOW_S).tag();
+        for sound in ["\"abc\"", "W/\"abc\""] {
+            assert_eq!(tag(sound).as_deref(), Some(sound));
+        }
+        assert_eq!(version(&headers(&[("etag", "W/\"abc\"")]), None, NOW_S).etag, None);
+        for broken in ["w/\"abc\"", "W/abc", "abc", "\"", "\"a\"b\"", "\"a b\""] {
+            assert_eq!(tag(broken), None, "{broken}");
         }
         assert_eq!(tag(&format!("\"{}\"", "x".repeat(2_000))), None);
     }
 
     #[test]
+    fn the_age_of_a_date_is_measured_by_the_clock_of_the_source() {
+        let modified = ("last-modified", "Tue, 14 Nov 2023 22:13:20 GMT");
+        let age_s = |fields: &[(&str, &str)]| version(&headers(fields), None, NOW_S + 30).age_s;
+        assert_eq!(age_s(&[modified, ("date", "Tue, 14 Nov 2023 22:13:27 GMT")]), Some(7));
+        assert_eq!(age_s(&[modified, ("date", "Tue, 14 Nov 2023 22:13:17 GMT")]), Some(-3));
+        assert_eq!(age_s(&[modified, ("date", "Wed, 15 Nov 2023 22:13:17 GMT")]), Some(60));
+        assert_eq!(age_s(&[modified]), Some(30), "no Date: the local clock");
+        assert_eq!(age_s(&[("date", "Tue, 14 Nov 2023 22:13:27 GMT")]), None);
+    }
+
+    #[test]
     fn a_resume_names_the_tag_or_else_the_date() {
-        let tagged = Version { size: None, etag: Some("\"a\"".into()), modified_s: Some(784_111_777) };
+        let tagged =
+            Version { etag: Some("\"a\"".into()), modified_s: Some(784_111_777), ..Version::default() };
         assert_eq!(if_range(&tagged).as_deref(), Some("\"a\""));
         let dated = Version { etag: None, ..tagged };
         assert_eq!(if_range(&dated).as_deref(), Some("Sun, 06 Nov 1994 08:49:37 GMT"));
+        assert_eq!(if_range(&dated.clone().described_at(784_111_777 + 59)), None, "a weak validator");
+        assert!(if_range(&dated.described_at(784_111_777 + 60)).is_some());
         assert_eq!(if_range(&Version::default()), None);
         assert_eq!(if_range(&Version { modified_s: Some(i64::MAX), ..Version::default() }), None);
     }
 
     #[test]
     fn a_range_beyond_the_end_is_an_empty_file_or_the_end_or_a_change() {
-        let known = Version { size: Some(100), etag: Some("\"a\"".into()), modified_s: None };
-        let at_100 = Wanted { from: 100, last: None, known: Some(&known), conditional: true };
+        let known = Version { size: Some(100), etag: Some("\"a\"".into()), ..Version::default() };
+        let at_100 = Wanted { from: 100, last: None, known: Some(&known), conditional: true, now_s: NOW_S };
         let star = |size: &str| headers(&[("content-range", &format!("bytes */{size}"))]);
         assert!(matches!(beyond_end(&star("0"), &wanted(0, Some(9))), Ok(BeyondEnd::AskForAll)));
         let Ok(BeyondEnd::Nothing(opened)) = beyond_end(&star("100"), &at_100) else { panic!("complete") };
@@ -441,12 +485,14 @@ mod tests {
     }
 
     #[test]
-    fn encodings_and_endless_headers_are_refused() {
-        assert!(check_head(&headers(&[("content-encoding", "identity")])).is_ok());
-        for encoding in ["gzip", "br", "gzip, gzip", "identity, gzip"] {
-            let answer = check_head(&headers(&[("content-encoding", encoding)]));
-            assert!(matches!(answer, Err(Fault::Nonsense(_))), "{encoding}");
+    fn transfer_codings_and_endless_headers_are_refused() {
+        assert!(check_head(&headers(&[("transfer-encoding", "Chunked")])).is_ok());
+        for coding in ["gzip", "gzip, chunked", "identity", "chunked, chunked"] {
+            let answer = check_head(&headers(&[("transfer-encoding", coding)]));
+            assert!(matches!(answer, Err(Fault::Nonsense(_))), "{coding}");
         }
+        let two = check_head(&headers(&[("transfer-encoding", "gzip"), ("transfer-encoding", "chunked")]));
+        assert!(matches!(two, Err(Fault::Nonsense(_))));
         let long = "x".repeat(HEADERS_LIMIT);
         assert!(matches!(check_head(&headers(&[("x-long", &long)])), Err(Fault::Nonsense(_))));
     }
@@ -459,7 +505,7 @@ mod tests {
             last in prop::option::of(any::<u64>()),
         ) {
             let names = ["content-range", "content-length", "etag", "last-modified", "retry-after", "date",
-                "ratelimit", "content-encoding", "accept-ranges"];
+                "ratelimit", "transfer-encoding", "accept-ranges"];
             let fields = fields.iter().map(|(name, value)| (names[*name], value.as_str())).collect::<Vec<_>>();
             let fields = headers(&fields);
             let wanted = wanted(from, last);

@@ -25,6 +25,8 @@ pub(super) struct Body {
     from: Address,
     /// What must still come, where that was said.
     promised: Option<u64>,
+    /// How many bytes have come.
+    came: u64,
     /// What may still be given out.
     wanted: Option<u64>,
     pace: Pace,
@@ -38,12 +40,13 @@ impl Body {
         wanted: Option<u64>,
         stall_after: Duration,
     ) -> Self {
-        Self { response: Some(response), from, promised, wanted, pace: Pace::new(stall_after) }
+        Self { response: Some(response), from, promised, came: 0, wanted, pace: Pace::new(stall_after) }
     }
 
     /// The body of an answer that says that there is no more.
     pub(super) fn empty(from: Address) -> Self {
-        Self { response: None, from, promised: Some(0), wanted: Some(0), pace: Pace::new(Duration::ZERO) }
+        let pace = Pace::new(Duration::ZERO);
+        Self { response: None, from, promised: Some(0), came: 0, wanted: Some(0), pace }
     }
 
     /// The next bytes; `None` at the end. Harmless to cancel.
@@ -59,7 +62,7 @@ impl Body {
             let Ok(chunk) = timeout(self.pace.window, response.chunk()).await else {
                 return Err(Fault::Stalled(self.pace.window));
             };
-            let chunk = chunk.map_err(|error| errors::fault(&error, &self.from))?;
+            let chunk = chunk.map_err(|error| self.broken(errors::fault(&error, &self.from, None)))?;
             let Some(mut chunk) = chunk else { return self.ended() };
             self.pace.came(chunk.len() as u64, begun.elapsed())?;
             self.count(chunk.len() as u64)?;
@@ -73,7 +76,20 @@ impl Body {
         }
     }
 
+    /// Says how much had come, too.
+    fn broken(&self, fault: Fault) -> Fault {
+        let Fault::Broken(why) = fault else { return fault };
+        // In the words of hyper.
+        let is_closed = why.contains("end of file before message length");
+        let why = if is_closed { "closed" } else { &why };
+        match self.promised {
+            Some(left) => Fault::Broken(format!("{why} after {} of {} bytes", self.came, self.came + left)),
+            None => Fault::Broken(format!("{why} after {} bytes", self.came)),
+        }
+    }
+
     fn count(&mut self, came: u64) -> Result<(), Fault> {
+        self.came = self.came.saturating_add(came);
         let Some(promised) = &mut self.promised else { return Ok(()) };
         *promised = promised
             .checked_sub(came)
@@ -83,7 +99,7 @@ impl Body {
 
     fn ended(&mut self) -> Result<Option<Bytes>, Fault> {
         match self.promised {
-            Some(missing) if missing > 0 => Err(Fault::Broken(format!("it ended {missing} bytes early"))),
+            Some(missing) if missing > 0 => Err(self.broken(Fault::Broken("closed".to_owned()))),
             _ => {
                 self.response = None;
                 Ok(None)

@@ -4,32 +4,35 @@ use std::error::Error;
 use std::io;
 
 use super::guard::Forbidden;
-use crate::fetch::{Address, Fault, Refusal, escape};
+use crate::fetch::tls::{self, Advice};
+use crate::fetch::{Address, Fault, escape};
 
 /// Sources of an error that are looked at; chains are shorter.
 const DEEPEST: usize = 16;
 
-/// What went wrong, from the innermost cause that is known.
-pub(super) fn fault(error: &reqwest::Error, to: &Address) -> Fault {
+/// What went wrong, from the innermost cause that is known. `proxy` is the one on the way, if there is one.
+pub(super) fn fault(error: &reqwest::Error, to: &Address, proxy: Option<String>) -> Fault {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     let mut innermost = String::new();
-    let mut is_refused = false;
     for _ in 0..DEEPEST {
         let Some(current) = cause else { break };
         if let Some(fault) = known(current) {
             return fault;
         }
-        let io = current.downcast_ref::<io::Error>();
-        is_refused |= io.is_some_and(|io| io.kind() == io::ErrorKind::ConnectionRefused);
         innermost = current.to_string();
         cause = current.source();
     }
     let why = escape(&innermost);
-    if is_refused {
-        return Fault::Refused(Refusal::new(None, None, &format!("{}:{}: {why}", to.host(), to.port())));
-    }
     if error.is_connect() {
-        return Fault::Connect { to: format!("{}:{}", to.host(), to.port()), why };
+        let host = format!("{}:{}", to.host(), to.port());
+        return match proxy {
+            // In the words of hyper-util, for HTTP 407 as an answer to CONNECT.
+            Some(proxy) if why.contains("proxy authorization") => {
+                Fault::Login(format!("HTTP 407, from the proxy {proxy}"))
+            }
+            Some(proxy) => Fault::Connect { to: format!("{host} through the proxy {proxy}"), why },
+            None => Fault::Connect { to: host, why },
+        };
     }
     if error.is_builder() {
         return Fault::Unsupported(why);
@@ -41,8 +44,8 @@ fn known(error: &(dyn Error + 'static)) -> Option<Fault> {
     if let Some(forbidden) = error.downcast_ref::<Forbidden>() {
         return Some(Fault::Redirect(forbidden.to_string()));
     }
-    if let Some(tls) = error.downcast_ref::<rustls::Error>() {
-        return Some(Fault::Tls(escape(&tls.to_string())));
+    if let Some(error) = error.downcast_ref::<rustls::Error>() {
+        return Some(tls::fault(error, Advice::CaFile));
     }
     if let Some(http) = error.downcast_ref::<hyper::Error>() {
         return http.is_parse().then(|| Fault::Nonsense(escape(&http.to_string())));

@@ -7,18 +7,20 @@
 #[doc(hidden)]
 pub mod answers;
 mod body;
+mod encoding;
 mod errors;
 mod guard;
 mod list;
 mod park;
+mod proxy;
+mod redirect;
 
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderValue, IF_RANGE, LOCATION, RANGE,
-};
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderValue, IF_RANGE, RANGE};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, NoProxy, Proxy, Response, StatusCode};
 use tokio::time::{Instant, timeout_at};
@@ -27,8 +29,11 @@ use answers::{BeyondEnd, Wanted};
 use body::{Body, drain};
 use guard::Guard;
 use park::Park;
+use redirect::Target;
 
-use super::{Address, Ask, Connection, Cut, Fault, Listing, Login, Opened, Options, escape};
+use super::{
+    Address, Ask, Connection, Cut, Fault, Login, Opened, Options, PackedListing, Sameness, Version, escape,
+};
 
 /// Redirects in a row. reqwest follows 10, wget 20, curl 50; a mirror needs one or two.
 const REDIRECTS: usize = 5;
@@ -48,6 +53,8 @@ pub struct Http {
     options: Arc<Options>,
     link: Link,
     body: Option<Body>,
+    /// True once this source has answered GET where it did not answer HEAD.
+    is_without_head: bool,
 }
 
 /// A client and what it has learnt: thrown away together.
@@ -75,11 +82,20 @@ impl Answer {
         self.response.headers()
     }
 
-    /// What it means if it is not what was hoped for.
-    async fn into_fault(self) -> Fault {
-        let fault = answers::fault(self.status(), self.headers(), jiff::Timestamp::now().as_second());
+    /// What it means if it is not what was hoped for. A proxy on the way may be its author.
+    async fn into_fault(self, options: &Options) -> Fault {
+        let fault = answers::fault(self.status(), self.headers(), now_s());
+        let proxy = proxy::on_the_way(options, &self.from);
         drain(self.response).await;
-        fault
+        match (fault, proxy) {
+            (Fault::Login(said), Some(proxy)) if said.contains("407") => {
+                Fault::Login(format!("{said}, from the proxy {proxy}"))
+            }
+            (Fault::Failing(said), Some(proxy)) => {
+                Fault::Failing(format!("{said}, through the proxy {proxy}"))
+            }
+            (fault, _) => fault,
+        }
     }
 }
 
@@ -87,11 +103,22 @@ impl Http {
     /// A connection with these options. Nothing is opened yet.
     pub fn new(options: Arc<Options>) -> Result<Self, Fault> {
         let link = Link::new(&options)?;
-        Ok(Self { options, link, body: None })
+        Ok(Self { options, link, body: None, is_without_head: false })
+    }
+
+    /// The options that it was made with.
+    pub(super) fn options(&self) -> &Options {
+        &self.options
     }
 
     /// Asks and follows redirects, all within the time for one answer.
-    async fn ask(&mut self, method: &Method, asked: &Address, headers: &HeaderMap) -> Result<Answer, Fault> {
+    async fn ask(
+        &mut self,
+        method: &Method,
+        asked: &Address,
+        headers: &HeaderMap,
+        target: Target,
+    ) -> Result<Answer, Fault> {
         let deadline = Instant::now() + self.options.answer_within;
         self.link.is_connected = true;
         let mut here = asked.clone();
@@ -106,13 +133,18 @@ impl Http {
             let Ok(answer) = timeout_at(deadline, request.send()).await else {
                 return Err(Fault::Stalled(self.options.answer_within));
             };
-            let response = answer.map_err(|error| errors::fault(&error, &here))?;
-            if !is_redirect(response.status()) {
+            let response = answer
+                .map_err(|error| errors::fault(&error, &here, proxy::on_the_way(&self.options, &here)))?;
+            if !redirect::is_redirect(response.status()) {
                 answers::check_head(response.headers())?;
+                if response.status().is_success() {
+                    encoding::check(response.headers(), asked, &here, target)?;
+                }
                 return Ok(Answer { response, from: here });
             }
-            let next = self.redirected(asked, &here, &response)?;
+            let next = redirect::next(&self.options, asked, &here, response.headers(), target);
             drain(response).await;
+            let next = next?;
             here = next;
         }
         Err(Fault::Redirect(format!("more than {REDIRECTS} in a row")))
@@ -123,29 +155,14 @@ impl Http {
         if here.same_origin(asked) { self.options.logins.lookup(here) } else { Ok(None) }
     }
 
-    /// Where an answer sends us, if we go there.
-    fn redirected(&self, asked: &Address, here: &Address, response: &Response) -> Result<Address, Fault> {
-        let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-        let location = location.ok_or_else(|| Fault::Nonsense("a redirect to nowhere".into()))?;
-        let no = |why: String| Fault::Redirect(format!("to {}: {why}", escape(location)));
-        let url = here.url().join(location).map_err(|error| no(error.to_string()))?;
-        // A user in a redirect is nobody of ours.
-        let (next, _) = Address::from_url(url).map_err(|error| no(error.to_string()))?;
-        if next.scheme() != here.scheme() {
-            return Err(no("another scheme; ask for that address yourself if you trust it".into()));
-        }
-        if !self.options.other_hosts && !next.same_origin(asked) {
-            return Err(no("another host".into()));
-        }
-        Ok(next)
-    }
-
     async fn open_range(&mut self, ask: &Ask<'_>) -> Result<Opened, Fault> {
         let condition = ask.known.filter(|_| ask.from > 0).and_then(answers::if_range);
         let last = ask.length.map(|length| ask.from.saturating_add(length.max(1) - 1));
-        let wanted = Wanted { from: ask.from, last, known: ask.known, conditional: condition.is_some() };
-        let answer =
-            self.ask(&Method::GET, ask.address, &range_headers(&wanted, condition.as_deref())?).await?;
+        let conditional = condition.is_some();
+        let wanted = Wanted { from: ask.from, last, known: ask.known, conditional, now_s: now_s() };
+        let answer = self
+            .ask(&Method::GET, ask.address, &range_headers(&wanted, condition.as_deref())?, Target::File)
+            .await?;
         match answer.status() {
             StatusCode::RANGE_NOT_SATISFIABLE if wanted.is_ranged() => {
                 let beyond = answers::beyond_end(answer.headers(), &wanted)?;
@@ -157,7 +174,8 @@ impl Http {
                         Ok(opened)
                     }
                     BeyondEnd::AskForAll => {
-                        let answer = self.ask(&Method::GET, ask.address, &HeaderMap::new()).await?;
+                        let answer =
+                            self.ask(&Method::GET, ask.address, &HeaderMap::new(), Target::File).await?;
                         self.begin(answer, &wanted).await
                     }
                 }
@@ -182,11 +200,20 @@ impl Http {
             StatusCode::PARTIAL_CONTENT => {
                 return Err(Fault::Nonsense("a part, where the whole was asked for".into()));
             }
-            _ => return Err(answer.into_fault().await),
+            _ => return Err(answer.into_fault(&self.options).await),
         };
         let Answer { response, from } = answer;
         self.body = Some(Body::new(response, from, promised, most, self.options.stall_after));
         Ok(opened)
+    }
+
+    async fn head(&mut self, address: &Address) -> Result<Opened, Fault> {
+        let answer = self.ask(&Method::HEAD, address, &HeaderMap::new(), Target::File).await?;
+        if answer.status() != StatusCode::OK {
+            return Err(answer.into_fault(&self.options).await);
+        }
+        let wanted = Wanted { from: 0, last: None, known: None, conditional: false, now_s: now_s() };
+        answers::whole(answer.headers(), &wanted)
     }
 
     async fn probe_by_range(&mut self, address: &Address) -> Result<Opened, Fault> {
@@ -199,27 +226,55 @@ impl Http {
 impl Connection for Http {
     async fn probe(&mut self, address: &Address) -> Result<Opened, Fault> {
         self.cut().await;
-        let answer = self.ask(&Method::HEAD, address, &HeaderMap::new()).await?;
-        match answer.status() {
-            StatusCode::OK => {
-                let wanted = Wanted { from: 0, last: None, known: None, conditional: false };
-                answers::whole(answer.headers(), &wanted)
+        if !self.is_without_head {
+            match self.head(address).await {
+                Err(fault) if may_be_about_head(&fault) => {}
+                probed => return probed,
             }
-            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
-                self.probe_by_range(address).await
-            }
-            _ => Err(answer.into_fault().await),
+        }
+        let probed = match self.probe_by_range(address).await {
+            // A server that rejects a request may close the connection behind its answer.
+            Err(Fault::Broken(_)) => self.probe_by_range(address).await?,
+            probed => probed?,
+        };
+        self.is_without_head = true;
+        Ok(probed)
+    }
+
+    async fn probe_bytes(&mut self, address: &Address) -> Result<Opened, Fault> {
+        self.cut().await;
+        self.probe_by_range(address).await
+    }
+
+    /// Believes a difference only if an answer to GET shows it: caches and scripts answer HEAD with other fields.
+    async fn verify(&mut self, address: &Address, known: &Version) -> Result<Sameness, Fault> {
+        let said = known.compare(&self.probe(address).await?.version);
+        if said != Sameness::Changed || self.is_without_head {
+            return Ok(said);
+        }
+        Ok(known.compare(&self.probe_by_range(address).await?.version))
+    }
+
+    /// Believes that a file is gone only if GET says so, too.
+    async fn exists(&mut self, address: &Address) -> Result<bool, Fault> {
+        let probed = match self.probe(address).await {
+            Err(Fault::NotFound(_)) => self.probe_by_range(address).await,
+            probed => probed,
+        };
+        match probed {
+            Err(Fault::NotFound(_)) => Ok(false),
+            Ok(_) | Err(Fault::IsFolder(_) | Fault::Denied(_)) => Ok(true),
+            Err(fault) => Err(fault),
         }
     }
 
-    async fn list(&mut self, address: &Address) -> Result<Listing, Fault> {
+    async fn list_packed(&mut self, address: &Address) -> Result<PackedListing, Fault> {
         self.cut().await;
-        let answer = self.ask(&Method::GET, address, &HeaderMap::new()).await?;
+        let answer = self.ask(&Method::GET, address, &HeaderMap::new(), Target::Folder).await?;
         if answer.status() != StatusCode::OK {
-            return Err(answer.into_fault().await);
+            return Err(answer.into_fault(&self.options).await);
         }
-        let page = list::page(answer.response, answer.from, self.options.stall_after).await?;
-        list::parse(&page, self.options.hidden)
+        list::read(answer.response, answer.from, self.options.stall_after, self.options.hidden).await
     }
 
     async fn open(&mut self, ask: Ask<'_>) -> Result<Opened, Fault> {
@@ -304,14 +359,30 @@ fn client(options: &Options, guard: &Guard, park: &Park) -> Result<Client, Fault
         .http2_max_frame_size(FRAME_BYTES)
         .http2_max_header_list_size(u32::try_from(answers::HEADERS_LIMIT).unwrap_or(u32::MAX));
     if let Some(proxy) = &options.proxy {
-        let proxy = Proxy::all(proxy).map_err(|_| Fault::Unsupported("the proxy is no address".into()))?;
+        let proxy = Proxy::all(proxy).map_err(|error| {
+            let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+            Fault::Unsupported(format!("invalid proxy URL: {}", escape(&why)))
+        })?;
         builder = builder.proxy(proxy.no_proxy(NoProxy::from_env()));
     }
     builder.build().map_err(|error| Fault::Unsupported(escape(&error.to_string())))
 }
 
-fn is_redirect(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
+/// True for faults of a HEAD request that GET may not have: servers reject it, forget it, or have signed only GET.
+fn may_be_about_head(fault: &Fault) -> bool {
+    matches!(
+        fault,
+        Fault::Unsupported(_)
+            | Fault::Denied(_)
+            | Fault::Failing(_)
+            | Fault::Nonsense(_)
+            | Fault::Broken(_)
+            | Fault::Stalled(_)
+    )
+}
+
+fn now_s() -> i64 {
+    jiff::Timestamp::now().as_second()
 }
 
 fn range_headers(wanted: &Wanted<'_>, condition: Option<&str>) -> Result<HeaderMap, Fault> {

@@ -15,13 +15,15 @@ use crate::fetch::limit::Limiter;
 use crate::fetch::plan::{self, Planner};
 use crate::fetch::sink::{Ranges, SinkError};
 use crate::fetch::store::Store;
-use crate::fetch::{Address, Ask, Connection, Cut, Fault, Listing, Opened, Sameness, Slot, Version};
+use crate::fetch::{Address, Ask, Connection, Cut, Fault, Opened, PackedListing, Sameness, Slot, Version};
 
 /// What happens at the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deed {
     /// The file is replaced by its next version, of this size.
     Change(u64),
+    /// The same file gets the bytes of its next version, of the same size: what is being sent goes on with them.
+    Rewrite,
     /// The order to stop.
     Stop,
     /// The connection breaks.
@@ -34,6 +36,9 @@ pub(super) enum Deed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Proof {
     Tag,
+    /// A strong tag that is made of date and size, and the date.
+    DateTag,
+    WeakTag,
     Date,
     Size,
     Nothing,
@@ -44,6 +49,10 @@ pub(super) enum Proof {
 pub(super) struct File {
     pub(super) number: u64,
     pub(super) size: u64,
+    /// Versions that were written into the same file share it.
+    inode: u64,
+    /// Its date: whole seconds since the start, if dates go by the clock; a number of its own otherwise.
+    date_s: u64,
 }
 
 impl File {
@@ -59,6 +68,8 @@ impl File {
 
 pub(super) struct World {
     pub(super) proof: Proof,
+    /// Dates are those of the clock, to the second; otherwise each version has another one, of long ago.
+    clock: Option<Instant>,
     pub(super) versions: Vec<File>,
     /// Deeds, each when so many bytes have been given out in all.
     pub(super) deeds: VecDeque<(u64, Deed)>,
@@ -85,19 +96,45 @@ impl World {
 
     pub(super) fn change(&mut self, size: u64) {
         let number = self.now().number + 1;
-        self.versions.push(File { number, size });
+        let date_s = self.clock.map_or(number, |begun| begun.elapsed().as_secs());
+        self.versions.push(File { number, size, inode: number, date_s });
+    }
+
+    fn rewrite(&mut self) {
+        let inode = self.now().inode;
+        self.change(self.now().size);
+        if let Some(now) = self.versions.last_mut() {
+            now.inode = inode;
+        }
+    }
+
+    /// What is in the file that was opened in this version.
+    fn content(&self, opened: File) -> File {
+        let written = self.versions.iter().rev().find(|version| version.inode == opened.inode);
+        *written.expect("it was opened")
     }
 
     fn version(&self, file: File) -> Version {
-        let date = i64::try_from(1_700_000_000 + file.number).expect("a small number");
-        let (size, tag, modified_s) = match self.proof {
-            Proof::Tag => (true, true, None),
-            Proof::Date => (true, false, Some(date)),
-            Proof::Size => (true, false, None),
-            Proof::Nothing => (false, false, None),
-        };
-        let etag = tag.then(|| format!("\"{}\"", file.number));
-        Version { size: size.then_some(file.size), etag, modified_s }
+        let seconds =
+            |since_start_s: u64| 1_700_000_000 + i64::try_from(since_start_s).expect("a small number");
+        let modified_s = Some(seconds(file.date_s));
+        let quoted = |text: String| Some(format!("\"{text}\""));
+        let mut version = Version { size: Some(file.size), ..Version::default() };
+        match self.proof {
+            Proof::Tag => version.etag = quoted(file.number.to_string()),
+            Proof::DateTag => {
+                version.modified_s = modified_s;
+                version.etag = quoted(format!("{}-{}", file.date_s, file.size));
+            }
+            Proof::WeakTag => version.weak_etag = quoted(file.number.to_string()),
+            Proof::Date => version.modified_s = modified_s,
+            Proof::Size => {}
+            Proof::Nothing => version.size = None,
+        }
+        match self.clock {
+            Some(begun) => version.described_at(seconds(begun.elapsed().as_secs())),
+            None => version,
+        }
     }
 }
 
@@ -109,7 +146,8 @@ impl Source {
     pub(super) fn new(size: u64) -> Self {
         Self(Arc::new(Mutex::new(World {
             proof: Proof::Tag,
-            versions: vec![File { number: 1, size }],
+            clock: None,
+            versions: vec![File { number: 1, size, inode: 1, date_s: 1 }],
             deeds: VecDeque::new(),
             ranges: true,
             latency: Duration::ZERO,
@@ -123,6 +161,14 @@ impl Source {
             probes: 0,
             reads: Vec::new(),
         })))
+    }
+
+    /// One whose first version is being written right now, by the runtime's clock.
+    pub(super) fn by_the_clock(size: u64) -> Self {
+        Self::new(size).with(|world| {
+            world.clock = Some(Instant::now());
+            world.versions[0].date_s = 0;
+        })
     }
 
     pub(super) fn with(self, change: impl FnOnce(&mut World)) -> Self {
@@ -161,6 +207,7 @@ impl Source {
         let (_, deed) = is_due.then(|| world.deeds.pop_front()).flatten()?;
         match deed {
             Deed::Change(size) => world.change(size),
+            Deed::Rewrite => world.rewrite(),
             Deed::Stop => drop(world.stop.send_replace(true)),
             Deed::Break | Deed::Stall => {}
         }
@@ -202,8 +249,8 @@ impl Connection for Link {
         Ok(Opened { length: version.size, version, from: 0, ranges: world.ranges })
     }
 
-    async fn list(&mut self, _: &Address) -> Result<Listing, Fault> {
-        Ok(Listing::default())
+    async fn list_packed(&mut self, _: &Address) -> Result<PackedListing, Fault> {
+        Ok(PackedListing::default())
     }
 
     async fn open(&mut self, ask: Ask<'_>) -> Result<Opened, Fault> {
@@ -240,7 +287,7 @@ impl Connection for Link {
                 }
                 Deed::Stall => pending().await,
                 // Whoever looks at the slot before every read has not read this.
-                Deed::Change(_) | Deed::Stop => {}
+                Deed::Change(_) | Deed::Rewrite | Deed::Stop => {}
             }
         }
         let Some((file, from, to)) = self.open else { return Err(Fault::Broken("nothing is open".into())) };
@@ -257,7 +304,7 @@ impl Connection for Link {
         let mut world = self.source.world();
         world.given += end - from;
         world.reads.push(Instant::now());
-        Ok(Some(file.bytes(from, end)))
+        Ok(Some(world.content(file).bytes(from, end)))
     }
 
     async fn cut(&mut self) -> Cut {
@@ -282,12 +329,18 @@ pub(super) struct Memory {
     pub(super) bytes: Vec<u8>,
     /// There is never room.
     is_blocked: bool,
+    is_inherited: bool,
 }
 
 impl Memory {
     /// One that never has room.
     pub(super) fn blocked() -> Self {
         Self { is_blocked: true, ..Self::default() }
+    }
+
+    /// What the next run finds of it.
+    pub(super) fn inherited(self) -> Self {
+        Self { is_inherited: !self.have.is_empty(), ..self }
     }
 }
 
@@ -300,16 +353,26 @@ impl Store for Memory {
         &self.have
     }
 
+    fn is_inherited(&self) -> bool {
+        self.is_inherited
+    }
+
+    fn can_restart(&self) -> bool {
+        true
+    }
+
     async fn begin(&mut self, version: Version) -> Result<(), SinkError> {
         if self.version.as_ref().is_some_and(|had| had.compare(&version) != Sameness::Same) {
             self.restart().await?;
         }
-        self.version = Some(version);
-        Ok(())
+        self.begin_compared(version).await
     }
 
-    async fn begin_compared(&mut self, version: Version) -> Result<(), SinkError> {
+    async fn begin_compared(&mut self, mut version: Version) -> Result<(), SinkError> {
+        let before = self.version.take().filter(|_| !self.have.is_empty());
+        version.age_s = before.and_then(|before| before.age_s).into_iter().chain(version.age_s).min();
         self.version = Some(version);
+        self.is_inherited = false;
         Ok(())
     }
 
@@ -364,7 +427,7 @@ impl Seen {
     }
 
     pub(super) fn restarts(&self) -> usize {
-        self.count(|event| matches!(event, Event::Restarted))
+        self.count(|event| matches!(event, Event::Restarted(_)))
     }
 }
 
