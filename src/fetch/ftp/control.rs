@@ -1,11 +1,10 @@
 //! One login at one server: the control connection, and the data connections that are opened beside it.
 //!
-//! suppaftp speaks the control connection; what it would do by itself beyond that is done here instead: data sockets
-//! are ours (only the port of a PASV answer is used, never its address), every wait has an end, every reply is seen.
+//! Every wait has an end, every reply is seen, and only the port of a PASV answer is used, never its address.
 //!
 //! ```text
-//!   connect ── AUTH TLS ── USER, PASS ── FEAT ── TYPE I        once
-//!   EPSV ── (our socket) ── REST ── RETR ── bytes ── 226        for each range
+//!   connect ── AUTH TLS ── USER, PASS ── PBSZ, PROT ── FEAT ── TYPE I        once
+//!   EPSV ── (our socket) ── REST ── RETR ── bytes ── 226                      for each range
 //! ```
 //!
 //! A call that is cancelled leaves it out of step, so [`super::Ftp`] owns it by value while it works: what is not put
@@ -19,16 +18,15 @@ use std::time::Duration;
 
 use bytes::buf::BufMut;
 use rustls::pki_types::ServerName;
-use suppaftp::tokio::{AsyncRustlsConnector, AsyncRustlsFtpStream};
-use suppaftp::{FtpError, ReplyTooLarge};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::super::fault::escape;
-use super::super::{Address, Fault, FtpTls, Login, Options, Refusal, Scheme, Secret};
+use super::super::tls::{self, Advice};
+use super::super::{Address, Fault, FtpTls, Login, Options, Scheme, Secret};
 use super::replies::{Asked, Features, Reply};
+use super::wire::{Socket, Wire};
 
 /// What may lie unread in a data socket when a slot ends: the source has sent it for nothing.
 const RECEIVE_BUFFER: u32 = 256 * 1_024;
@@ -39,70 +37,96 @@ const LOWEST_DATA_PORT: u16 = 1_024;
 /// How long an end may take that nobody waits for gladly.
 const GOODBYE_WITHIN: Duration = Duration::from_secs(1);
 
+/// Time for data after the server has reported the end of the transfer. Some servers never open a data connection for an
+/// empty listing.
+const LATE_DATA_WITHIN: Duration = Duration::from_secs(1);
+
+/// Replies without meaning before one that has.
+const STRAY_REPLIES: usize = 3;
+
 /// A data connection.
-pub(super) enum Data {
-    Plain(TcpStream),
-    Secure(Box<TlsStream<TcpStream>>),
+pub(super) struct Data {
+    /// `None` if the server has reported the end without one.
+    socket: Option<Socket>,
+    /// Whether the server has already reported the end of the transfer.
+    is_done: bool,
+    has_begun: bool,
 }
 
 impl Data {
+    fn new(socket: Option<Socket>, is_done: bool) -> Self {
+        Self { socket, is_done, has_begun: false }
+    }
+
     /// Reads what is there; 0 is the end. May be cancelled.
     pub(super) async fn read(&mut self, into: &mut (impl BufMut + Send)) -> io::Result<usize> {
-        match self {
-            Self::Plain(socket) => socket.read_buf(into).await,
-            Self::Secure(stream) => stream.read_buf(into).await,
+        let Some(socket) = &mut self.socket else { return Ok(0) };
+        if !self.is_done || self.has_begun {
+            return socket.read(into).await;
+        }
+        // Some servers close the socket without taking the connection.
+        match tokio::time::timeout(LATE_DATA_WITHIN, socket.read(into)).await {
+            Ok(Ok(count)) => {
+                self.has_begun = count > 0;
+                Ok(count)
+            }
+            Ok(Err(_)) | Err(_) => Ok(0),
         }
     }
 
-    /// Closes politely what was read to its end.
-    pub(super) async fn close(self) {
-        if let Self::Secure(mut stream) = self {
-            // Whether the other side still listens is its own affair.
-            let _ = tokio::time::timeout(GOODBYE_WITHIN, stream.shutdown()).await;
+    async fn close(self) {
+        if let Some(socket) = self.socket {
+            socket.close().await;
         }
     }
 }
 
+/// The reply with which a server refuses a transfer.
+pub(super) enum Refused {
+    /// The position.
+    Rest(Reply),
+    /// The transfer itself.
+    Command(Reply),
+}
+
+/// Security of a connection: TLS settings and the name to be proved.
+type Security = (TlsConnector, ServerName<'static>);
+
 /// A login at a server.
 pub(super) struct Control {
-    stream: AsyncRustlsFtpStream,
+    wire: Wire,
     peer: SocketAddr,
     /// With what to protect data connections.
-    tls: Option<(TlsConnector, ServerName<'static>)>,
+    tls: Option<Security>,
     within: Duration,
     lost: bool,
+    /// Whether the greeting was that of a session that needs no login.
+    is_let_in: bool,
     /// EPSV, until the server does not know it.
     extended: bool,
     pub(super) features: Features,
 }
 
 impl Control {
-    /// Connects, and logs in. `refused` remembers that the server offers TLS but does not have it: some do.
-    pub(super) async fn connect(
-        address: &Address,
-        options: &Options,
-        refused: &mut bool,
-    ) -> Result<Self, Fault> {
+    /// Connects, and logs in.
+    pub(super) async fn connect(address: &Address, options: &Options) -> Result<Self, Fault> {
         if options.proxy.is_some() {
             return Err(Fault::Unsupported("FTP through a proxy".to_owned()));
         }
         let login = login(address, options)?;
         let mut control = Self::greeted(address, options).await?;
-        if address.scheme() == Scheme::Ftp && control.wants_tls(options.ftp_tls, *refused).await? {
-            control = match control.secured(address, options).await? {
-                Ok(control) => control,
-                Err(said) if options.ftp_tls == FtpTls::Required => {
-                    return Err(Fault::Tls(format!("the server does not offer it: {said}")));
-                }
-                Err(_) => {
-                    *refused = true;
-                    Self::greeted(address, options).await?
-                }
-            };
+        if address.scheme() == Scheme::Ftp && control.wants_tls(options.ftp_tls, &login).await? {
+            control = control.secured(address, options).await?;
         }
         control.log_in(&login).await?;
+        if control.tls.is_some() {
+            control.protect_data(address.scheme()).await?;
+        }
         control.features = Features::read(&control.ask("FEAT").await?);
-        control.expect("TYPE I", 200).await?;
+        let reply = control.ask("TYPE I").await?;
+        if !reply.is_done() {
+            return Err(reply.fault(Asked::Manners));
+        }
         if control.features.utf8 {
             // Those who speak nothing else do not always know the command.
             control.ask("OPTS UTF8 ON").await?;
@@ -123,29 +147,17 @@ impl Control {
     /// Sends a command and waits for its reply.
     pub(super) async fn ask(&mut self, command: impl Into<Command>) -> Result<Reply, Fault> {
         let Command(line) = command.into();
-        // Nothing is expected, so every reply comes back as it is.
-        let reply = within(self.within, self.stream.custom_command(line, &[])).await;
-        self.heard(reply)
+        let sent = within(self.within, self.wire.send(&line)).await;
+        self.lost |= sent.is_err();
+        sent?;
+        self.hear().await
     }
 
     /// Waits for one more reply.
     pub(super) async fn hear(&mut self) -> Result<Reply, Fault> {
-        let reply = within(self.within, self.stream.read_response_in(&[])).await;
-        self.heard(reply)
-    }
-
-    fn heard(&mut self, result: Result<suppaftp::types::Response, Wait>) -> Result<Reply, Fault> {
-        let reply = match result {
-            Ok(reply) | Err(Wait::Failed(FtpError::UnexpectedResponse(reply))) => Reply::read(&reply.body),
-            Err(wait) => {
-                self.lost = true;
-                return Err(wait.fault());
-            }
-        };
-        let Some(reply) = reply else {
-            self.lost = true;
-            return Err(Fault::Nonsense("a reply without a code".to_owned()));
-        };
+        let reply = within(self.within, self.wire.hear()).await;
+        self.lost |= reply.is_err();
+        let reply = reply?;
         if reply.code == 421 {
             self.lost = true;
             return Err(reply.fault(Asked::Manners));
@@ -153,46 +165,71 @@ impl Control {
         Ok(reply)
     }
 
-    async fn expect(&mut self, command: &str, code: u16) -> Result<(), Fault> {
-        let reply = self.ask(command).await?;
-        if reply.code == code { Ok(()) } else { Err(reply.fault(Asked::Manners)) }
-    }
-
-    /// Asks for something that comes on a data connection. `rest` is where to begin, in the words of the server.
+    /// Asks for something that comes on a data connection, or tells how the server refuses it.
     pub(super) async fn transfer(
         &mut self,
         command: Command,
         rest: Option<u64>,
-        asked: Asked,
-    ) -> Result<Data, Fault> {
+    ) -> Result<Result<Data, Refused>, Fault> {
         let socket = self.passive().await?;
         if let Some(from) = rest {
             let reply = self.ask(format!("REST {from}").as_str()).await?;
-            if reply.code != 350 {
-                return Err(reply.fault(Asked::Manners));
+            if !(reply.is_done() || reply.code == 350) {
+                return Ok(Err(Refused::Rest(reply)));
             }
         }
         let reply = self.ask(command).await?;
-        if !matches!(reply.code, 125 | 150) {
-            return Err(reply.fault(asked));
+        // Some servers report the end at once, if there is nothing to send.
+        let is_done = matches!(reply.code, 225 | 226 | 250);
+        if !is_done && !(100..200).contains(&reply.code) {
+            return Ok(Err(Refused::Command(reply)));
         }
-        let Some((connector, name)) = self.tls.clone() else { return Ok(Data::Plain(socket)) };
-        let handshake = tokio::time::timeout(self.within, connector.connect(name, socket)).await;
-        // The reply to a transfer that never began is still to come.
-        self.lost = true;
-        let stream = handshake
-            .map_err(|_| Fault::Stalled(self.within))?
-            .map_err(|error| Fault::Tls(escape(&format!("on the data connection: {error}"))))?;
-        self.lost = false;
-        Ok(Data::Secure(Box::new(stream)))
+        let Some((connector, name)) = self.tls.clone() else {
+            return Ok(Ok(Data::new(Some(Socket::Plain(socket)), is_done)));
+        };
+        let time = if is_done { LATE_DATA_WITHIN } else { self.within };
+        let handshake = within(time, handshake(&connector, name, socket, Advice::None)).await;
+        match handshake {
+            Ok(stream) => Ok(Ok(Data::new(Some(Socket::Secure(Box::new(stream))), is_done))),
+            Err(_) if is_done => Ok(Ok(Data::new(None, is_done))),
+            Err(fault) => {
+                // The reply to a transfer that never began is still to come.
+                self.lost = true;
+                Err(match fault {
+                    Fault::Tls(why) => Fault::Tls(format!("on the data connection: {why}")),
+                    other => other,
+                })
+            }
+        }
     }
 
-    /// After a data connection was dropped: reads what belongs to it, and makes sure that nothing is left.
-    pub(super) async fn resync(&mut self) -> Result<(), Fault> {
-        // 426 or 226, whatever the server makes of it: pure-ftpd's last word on a cut transfer is another 150.
-        self.hear().await?;
+    /// Ends a transfer whose data connection is at its end. Only the server can say whether that was all.
+    pub(super) async fn finish(&mut self, data: Data) -> Result<Option<Reply>, Fault> {
+        let is_done = data.is_done;
+        data.close().await;
+        if is_done {
+            return Ok(None);
+        }
+        let mut reply = self.hear().await?;
+        for _ in 0..STRAY_REPLIES {
+            if !(100..200).contains(&reply.code) {
+                break;
+            }
+            reply = self.hear().await?;
+        }
+        Ok(Some(reply))
+    }
+
+    /// Drops a data connection, reads what belongs to it, and makes sure that nothing is left.
+    pub(super) async fn resync(&mut self, data: Data) -> Result<(), Fault> {
+        let is_done = data.is_done;
+        drop(data);
+        if !is_done {
+            // 426 or 226, whatever the server makes of it: pure-ftpd's last word on a cut transfer is another 150.
+            self.hear().await?;
+        }
         let mut reply = self.ask("NOOP").await?;
-        for _ in 0..3 {
+        for _ in 0..STRAY_REPLIES {
             if !matches!(reply.code, 100..200 | 225 | 226 | 250 | 426 | 450 | 451) {
                 return Ok(());
             }
@@ -215,80 +252,114 @@ impl Control {
     /// Connects, and listens to the greeting; with `ftps` inside TLS.
     async fn greeted(address: &Address, options: &Options) -> Result<Self, Fault> {
         let time = options.answer_within;
-        let (stream, tls) = if address.scheme() == Scheme::Ftps {
+        let socket = connect_to(address, time).await?;
+        let _ = socket.set_nodelay(true);
+        let peer = socket.peer_addr().map_err(|error| Fault::Broken(error.to_string()))?;
+        let (socket, tls) = if address.scheme() == Scheme::Ftps {
             let (connector, name) = security(address, options)?;
-            let peer = resolve(address, time).await?;
-            let wrapped = AsyncRustlsConnector::from(connector.clone());
-            let host = address.host();
-            let connect = AsyncRustlsFtpStream::connect_secure_implicit(peer.as_slice(), wrapped, &host);
-            (within(time, connect).await, Some((connector, name)))
+            let stream = within(time, handshake(&connector, name.clone(), socket, Advice::CaFile)).await?;
+            (Socket::Secure(Box::new(stream)), Some((connector, name)))
         } else {
-            let socket = connect_to(address, time).await?;
-            (within(time, AsyncRustlsFtpStream::connect_with_stream(socket)).await, None)
-        };
-        let mut stream = stream.map_err(|wait| unwelcome(wait, address))?;
-        stream.set_encoding(Raw).await;
-        let peer = {
-            let socket = stream.get_ref().await;
-            let _ = socket.set_nodelay(true);
-            socket.peer_addr().map_err(|error| Fault::Broken(error.to_string()))?
+            (Socket::Plain(socket), None)
         };
         let features = Features::default();
-        let mut control = Self { stream, peer, tls, within: time, lost: false, extended: true, features };
-        if control.tls.is_some() {
-            control.protect_data().await?;
-        }
+        let wire = Wire::new(socket);
+        let mut control =
+            Self { wire, peer, tls, within: time, lost: false, is_let_in: false, extended: true, features };
+        control.is_let_in = control.greeting().await?.code == 230;
         Ok(control)
     }
 
-    async fn wants_tls(&mut self, rule: FtpTls, refused: bool) -> Result<bool, Fault> {
+    /// The greeting. After `120` the server may be ready within the time of one answer; otherwise it says when.
+    async fn greeting(&mut self) -> Result<Reply, Fault> {
+        let first = self.hear().await?;
+        if first.is_done() {
+            return Ok(first);
+        }
+        if first.code == 120
+            && let Ok(reply) = self.hear().await
+        {
+            return if reply.is_done() { Ok(reply) } else { Err(reply.fault(Asked::Entry)) };
+        }
+        Err(first.fault(Asked::Entry))
+    }
+
+    /// Whether to begin TLS. A password goes out in plain text only if the user has asked for that.
+    async fn wants_tls(&mut self, rule: FtpTls, login: &Login) -> Result<bool, Fault> {
         match rule {
             FtpTls::Off => Ok(false),
             FtpTls::Required => Ok(true),
-            FtpTls::Try => Ok(!refused && Features::read(&self.ask("FEAT").await?).tls),
+            FtpTls::Try if !login.is_anonymous() => Ok(true),
+            FtpTls::Try => Ok(Features::read(&self.ask("FEAT").await?).tls),
         }
     }
 
-    /// `AUTH TLS`. What came before the handshake is thrown away with the connection's buffer. If the server will not,
-    /// its words; the connection is gone then.
-    async fn secured(self, address: &Address, options: &Options) -> Result<Result<Self, String>, Fault> {
+    /// `AUTH TLS` and the handshake. An anonymous login goes on without TLS if the server refuses it and TLS is not
+    /// required; nothing goes on after a handshake that has failed.
+    async fn secured(mut self, address: &Address, options: &Options) -> Result<Self, Fault> {
+        let reply = self.ask("AUTH TLS").await?;
+        if !matches!(reply.code, 200..300 | 334) {
+            return match options.ftp_tls {
+                _ if reply.is_overload() => Err(reply.fault(Asked::Entry)),
+                FtpTls::Required => {
+                    Err(Fault::Tls(format!("the server does not offer TLS: {}", reply.said())))
+                }
+                _ if login(address, options)?.is_anonymous() => Ok(self),
+                _ => Err(Fault::Tls(format!(
+                    "the server does not offer TLS ({}), and the password is not sent in plain text unless \
+                     --ftp-tls off is given",
+                    reply.said()
+                ))),
+            };
+        }
         let (connector, name) = security(address, options)?;
-        let host = address.host();
-        let wrapped = AsyncRustlsConnector::from(connector.clone());
-        match within(self.within, self.stream.into_secure(wrapped, &host)).await {
-            Ok(stream) => Ok(Ok(Self { stream, tls: Some((connector, name)), ..self })),
-            Err(Wait::Failed(FtpError::UnexpectedResponse(reply))) => match Reply::read(&reply.body) {
-                Some(reply) if reply.code >= 500 => Ok(Err(reply.said())),
-                Some(reply) => Err(reply.fault(Asked::Entry)),
-                None => Err(Fault::Nonsense("a reply without a code".to_owned())),
-            },
-            Err(wait) => Err(wait.fault()),
-        }
+        let advice = if options.ftp_tls == FtpTls::Required { Advice::CaFile } else { Advice::CaFileOrPlain };
+        let plain = self.wire.into_plain().ok_or_else(|| Fault::Nonsense("TLS inside TLS".to_owned()))?;
+        let stream = within(self.within, handshake(&connector, name.clone(), plain, advice)).await?;
+        let wire = Wire::new(Socket::Secure(Box::new(stream)));
+        Ok(Self { wire, tls: Some((connector, name)), ..self })
     }
 
-    async fn protect_data(&mut self) -> Result<(), Fault> {
-        // Servers whose connections are secure from the first byte need not know the first of these.
+    /// Protects data connections. After the login, because some servers know the command only then.
+    async fn protect_data(&mut self, scheme: Scheme) -> Result<(), Fault> {
         self.ask("PBSZ 0").await?;
         let reply = self.ask("PROT P").await?;
-        if reply.code == 200 { Ok(()) } else { Err(Fault::Tls(reply.said())) }
+        // Servers whose connections are secure from the first byte need not know the command; data that is not
+        // protected then fails at its handshake.
+        let is_implied = scheme == Scheme::Ftps && reply.is_unknown_command();
+        if reply.is_done() || is_implied {
+            return Ok(());
+        }
+        Err(Fault::Tls(format!(
+            "the server refuses to protect data connections (PROT P: {}); --ftp-tls off transfers everything in \
+             plain text, the password included",
+            reply.said()
+        )))
     }
 
     async fn log_in(&mut self, login: &Login) -> Result<(), Fault> {
-        let (user, password) =
-            (raw(login.user.as_bytes()), zeroize::Zeroizing::new(raw(login.password.reveal().as_bytes())));
-        if user.chars().chain(password.chars()).any(char::is_control) {
+        let (user, password) = (login.user.as_bytes(), login.password.reveal().as_bytes());
+        if user.iter().chain(password).any(u8::is_ascii_control) {
             return Err(Fault::Login("a user or password with control characters".to_owned()));
         }
-        let result = within(self.within, self.stream.login(user.as_str(), password.as_str())).await;
-        match result {
-            Ok(()) => Ok(()),
-            Err(Wait::Failed(FtpError::UnexpectedResponse(reply))) => match Reply::read(&reply.body) {
-                // Logged in already: the password was not needed.
-                Some(reply) if reply.code == 202 => Ok(()),
-                Some(reply) => Err(reply.fault(Asked::Entry)),
-                None => Err(Fault::Nonsense("a reply without a code".to_owned())),
-            },
-            Err(wait) => Err(wait.fault()),
+        if self.is_let_in && self.tls.is_none() {
+            return Ok(());
+        }
+        let mut reply = self.ask(Command::with_path("USER", user)?).await?;
+        if matches!(reply.code, 300..400) && reply.code != 332 {
+            reply = self.ask(Command::secret("PASS", password)).await?;
+        }
+        match reply.code {
+            200..300 => Ok(()),
+            503 if self.is_let_in => Ok(()),
+            332 if !reply.is_overload() => Err(Fault::Login(format!(
+                "the server wants an account besides user and password (ACCT), which stroll cannot send: {}",
+                reply.said()
+            ))),
+            _ if self.tls.is_none() && reply.wants_encryption() => {
+                Err(Fault::Tls(format!("the server wants TLS; use --ftp-tls required: {}", reply.said())))
+            }
+            _ => Err(reply.fault(Asked::Entry)),
         }
     }
 
@@ -338,76 +409,41 @@ impl Control {
     }
 }
 
-/// A command's line. Made only of what cannot end it early.
-pub(super) struct Command(String);
+/// A command's line. Made only of what cannot end it early. Its bytes are wiped, because it may hold a password.
+pub(super) struct Command(zeroize::Zeroizing<Vec<u8>>);
 
 impl From<&str> for Command {
     fn from(line: &str) -> Self {
-        Self(line.to_owned())
+        Self(line.as_bytes().to_vec().into())
     }
 }
 
 impl Command {
     /// A verb with a path, byte for byte.
     pub(super) fn with_path(verb: &str, path: &[u8]) -> Result<Self, Fault> {
-        if path.iter().any(|byte| *byte < 0x20 || *byte == 0x7f) {
+        if path.iter().any(u8::is_ascii_control) {
             return Err(Fault::Unsupported("a path with control characters".to_owned()));
         }
-        if path.is_empty() { Ok(Self(verb.to_owned())) } else { Ok(Self(format!("{verb} {}", raw(path)))) }
+        Ok(if path.is_empty() { verb.into() } else { Self::secret(verb, path) })
+    }
+
+    /// A verb with bytes that hold no control characters.
+    fn secret(verb: &str, argument: &[u8]) -> Self {
+        Self([verb.as_bytes(), b" ", argument].concat().into())
     }
 }
 
-/// Bytes as the characters of the same numbers: what [`Raw`] sends as the same bytes.
-fn raw(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| char::from(*byte)).collect()
+async fn within<T>(time: Duration, work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    tokio::time::timeout(time, work).await.unwrap_or(Err(Fault::Stalled(time)))
 }
 
-/// Sends the characters of [`raw`] as they are: paths are bytes, in whatever encoding the server likes.
-#[derive(Debug)]
-struct Raw;
-
-impl suppaftp::Encoding for Raw {
-    fn decode(&self, bytes: &[u8]) -> String {
-        raw(bytes)
-    }
-
-    fn encode(&self, text: &str) -> io::Result<Vec<u8>> {
-        let wrong = |_| io::Error::from(io::ErrorKind::InvalidInput);
-        text.chars().map(|c| u8::try_from(u32::from(c)).map_err(wrong)).collect()
-    }
-}
-
-enum Wait {
-    TooLong(Duration),
-    Failed(FtpError),
-}
-
-impl Wait {
-    fn fault(self) -> Fault {
-        match self {
-            Self::TooLong(within) => Fault::Stalled(within),
-            Self::Failed(FtpError::SecureError(why)) => Fault::Tls(escape(&why)),
-            Self::Failed(FtpError::ConnectionError(error)) if is::<rustls::Error>(&error) => {
-                Fault::Tls(escape(&error.to_string()))
-            }
-            Self::Failed(FtpError::ConnectionError(error)) if is::<ReplyTooLarge>(&error) => {
-                Fault::Nonsense(escape(&error.to_string()))
-            }
-            Self::Failed(FtpError::ConnectionError(error)) => Fault::Broken(escape(&error.to_string())),
-            Self::Failed(other) => Fault::Nonsense(escape(&other.to_string())),
-        }
-    }
-}
-
-fn is<E: std::error::Error + 'static>(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<E>)
-}
-
-async fn within<T>(time: Duration, work: impl Future<Output = Result<T, FtpError>>) -> Result<T, Wait> {
-    match tokio::time::timeout(time, work).await {
-        Ok(result) => result.map_err(Wait::Failed),
-        Err(_) => Err(Wait::TooLong(time)),
-    }
+async fn handshake(
+    connector: &TlsConnector,
+    name: ServerName<'static>,
+    socket: TcpStream,
+    advice: Advice,
+) -> Result<TlsStream<TcpStream>, Fault> {
+    connector.connect(name, socket).await.map_err(|error| tls::handshake_fault(&error, advice))
 }
 
 fn security(address: &Address, options: &Options) -> Result<(TlsConnector, ServerName<'static>), Fault> {
@@ -424,25 +460,9 @@ fn login(address: &Address, options: &Options) -> Result<Login, Fault> {
     Ok(options.logins.lookup(address)?.unwrap_or_else(anonymous))
 }
 
-/// What it means that there was no greeting.
-fn unwelcome(wait: Wait, address: &Address) -> Fault {
-    match wait {
-        Wait::Failed(FtpError::UnexpectedResponse(reply)) => match Reply::read(&reply.body) {
-            Some(reply) => reply.fault(Asked::Entry),
-            None => Fault::Nonsense("a greeting without a code".to_owned()),
-        },
-        Wait::Failed(FtpError::ConnectionError(error))
-            if error.kind() == io::ErrorKind::ConnectionRefused =>
-        {
-            refused(address, &error)
-        }
-        other => other.fault(),
-    }
-}
-
-/// It would not even connect.
+/// A refused connection is no rejection by the operator: the server may be restarting.
 fn refused(address: &Address, error: &io::Error) -> Fault {
-    Fault::Refused(Refusal::new(None, None, &format!("{}: {error}", place(address))))
+    Fault::Connect { to: place(address), why: error.to_string() }
 }
 
 fn place(address: &Address) -> String {

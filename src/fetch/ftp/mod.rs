@@ -11,16 +11,20 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `wire` | bytes in and out: commands, replies |
 //! | `control` | the control connection: TLS, login, data connections |
-//! | `session` | versions, ranges, listings |
+//! | `session` | versions, ranges |
+//! | `folders` | listings |
 //! | `replies` | what the server's words mean (pure) |
 //! | `pace` | how long a source may take |
 
 mod control;
+mod folders;
 mod pace;
 #[doc(hidden)]
 pub mod replies;
 mod session;
+mod wire;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -33,7 +37,12 @@ use self::control::Data;
 use self::pace::Pace;
 use self::replies::Asked;
 use self::session::{READ, Session, argument};
-use super::{Address, Ask, Connection, Cut, Fault, Listing, Opened, Options, Sameness, Version};
+use super::{
+    Address, Ask, Connection, Cut, Fault, LinkTarget, Opened, Options, PackedListing, Sameness, Version,
+};
+
+/// A server at which `MLSD` has ended this many logins is not asked for it again.
+const MOST_LOST_BY_MLSD: u32 = 2;
 
 /// A cut that takes longer than this is made by closing: the next member waits.
 const CUT_WITHIN: Duration = Duration::from_secs(2);
@@ -42,8 +51,8 @@ const CUT_WITHIN: Duration = Duration::from_secs(2);
 pub struct Ftp {
     options: Arc<Options>,
     state: State,
-    /// A source that offered TLS and then did not have it.
-    without_tls: Option<Address>,
+    /// Logins that were lost while the server sent an `MLSD`.
+    lost_by_mlsd: u32,
 }
 
 enum State {
@@ -87,7 +96,12 @@ enum Why {
 impl Ftp {
     /// Not connected yet.
     pub fn new(options: Arc<Options>) -> Self {
-        Self { options, state: State::Idle(None), without_tls: None }
+        Self { options, state: State::Idle(None), lost_by_mlsd: 0 }
+    }
+
+    /// The options that it was made with.
+    pub(super) fn options(&self) -> &Options {
+        &self.options
     }
 
     /// A login for this address, and whether it had been waiting: then the server may have hung up in the meantime.
@@ -99,10 +113,7 @@ impl Ftp {
             }
             session.control.quit().await;
         }
-        let mut refused = self.without_tls.as_ref().is_some_and(|at| at.same_origin(address));
-        let begun = Session::begin(address, &self.options, &mut refused).await;
-        self.without_tls = refused.then(|| address.clone());
-        Ok((Box::new(begun?), false))
+        Ok((Box::new(Session::begin(address, &self.options).await?), false))
     }
 
     fn put_back(&mut self, session: Box<Session>) {
@@ -115,8 +126,9 @@ impl Connection for Ftp {
     async fn probe(&mut self, address: &Address) -> Result<Opened, Fault> {
         loop {
             let (mut session, waited) = self.take(address).await?;
+            session.names = None;
             let result = session.probe(address).await;
-            if waited && session.control.is_lost() {
+            if waited && session.control.is_lost() && result.is_err() {
                 continue;
             }
             self.put_back(session);
@@ -124,11 +136,43 @@ impl Connection for Ftp {
         }
     }
 
-    async fn list(&mut self, address: &Address) -> Result<Listing, Fault> {
+    async fn list_packed(&mut self, address: &Address) -> Result<PackedListing, Fault> {
         loop {
             let (mut session, waited) = self.take(address).await?;
+            session.names = None;
+            session.control.features.mlsd &= self.lost_by_mlsd < MOST_LOST_BY_MLSD;
+            let asks_mlsd = session.control.features.mlsd;
             let result = session.list(address).await;
-            if waited && session.control.is_lost() {
+            if waited && session.control.is_lost() && result.is_err() {
+                continue;
+            }
+            let is_by_mlsd = asks_mlsd && matches!(result, Err(Fault::Broken(_) | Fault::Stalled(_)));
+            if is_by_mlsd && session.control.is_lost() {
+                return self.list_without_mlsd(address).await;
+            }
+            self.put_back(session);
+            return result;
+        }
+    }
+
+    async fn exists(&mut self, address: &Address) -> Result<bool, Fault> {
+        loop {
+            let (mut session, waited) = self.take(address).await?;
+            let result = session.exists(address).await;
+            if waited && session.control.is_lost() && result.is_err() {
+                continue;
+            }
+            self.put_back(session);
+            return result;
+        }
+    }
+
+    async fn resolve(&mut self, address: &Address) -> Result<LinkTarget, Fault> {
+        loop {
+            let (mut session, waited) = self.take(address).await?;
+            session.names = None;
+            let result = session.resolve(address).await;
+            if waited && session.control.is_lost() && result.is_err() {
                 continue;
             }
             self.put_back(session);
@@ -146,8 +190,9 @@ impl Connection for Ftp {
     async fn open(&mut self, ask: Ask<'_>) -> Result<Opened, Fault> {
         loop {
             let (mut session, waited) = self.take(ask.address).await?;
+            session.names = None;
             let result = session.open(&ask).await;
-            if waited && session.control.is_lost() {
+            if waited && session.control.is_lost() && result.is_err() {
                 continue;
             }
             let begun = match result {
@@ -204,8 +249,7 @@ impl Connection for Ftp {
                 let resynced = match data {
                     None => true,
                     Some(data) => {
-                        drop(data);
-                        let resync = session.control.resync();
+                        let resync = session.control.resync(data);
                         matches!(tokio::time::timeout(CUT_WITHIN, resync).await, Ok(Ok(())))
                     }
                 };
@@ -229,6 +273,18 @@ impl Connection for Ftp {
 }
 
 impl Ftp {
+    /// Lists a folder by `LIST`, after a login was lost while the server sent an `MLSD`.
+    async fn list_without_mlsd(&mut self, address: &Address) -> Result<PackedListing, Fault> {
+        let (mut session, _) = self.take(address).await?;
+        session.control.features.mlsd = false;
+        let result = session.list(address).await;
+        if result.is_ok() {
+            self.lost_by_mlsd += 1;
+        }
+        self.put_back(session);
+        result
+    }
+
     /// From here on the login belongs to the end of this range, which goes on where it was when a read is cancelled.
     fn begin_end(&mut self, why: Why) {
         if let State::Flowing(flow) = std::mem::replace(&mut self.state, State::Idle(None)) {
@@ -283,10 +339,10 @@ impl Flow {
         let finished = match (data, why) {
             (None, _) => Ok(()),
             (Some(data), Why::Closed) => complete(&mut session, data).await,
-            (Some(data), _) => {
-                drop(data);
-                session.control.resync().await
-            }
+            // A server that falls silent (pure-ftpd, at times, inside TLS) must not take the rest of the slot.
+            (Some(data), _) => tokio::time::timeout(CUT_WITHIN, session.control.resync(data))
+                .await
+                .unwrap_or(Err(Fault::Stalled(CUT_WITHIN))),
         };
         if why == Why::Enough {
             // The range is complete; whether the login can be used again is another matter.
@@ -305,9 +361,10 @@ impl Flow {
 
 /// The data connection is closed: only the server can say whether that was all.
 async fn complete(session: &mut Session, data: Data) -> Result<(), Fault> {
-    data.close().await;
-    let reply = session.control.hear().await?;
-    if matches!(reply.code, 226 | 250) { Ok(()) } else { Err(reply.fault(Asked::FileThatIs)) }
+    match session.control.finish(data).await? {
+        Some(reply) if !reply.is_done() => Err(reply.fault(Asked::FileThatIs)),
+        _ => Ok(()),
+    }
 }
 
 fn count(opened: &Opened, given: u64, why: Why) -> Result<(), Fault> {
@@ -325,10 +382,7 @@ async fn recheck(session: &mut Session, address: &Address, before: &Version) -> 
     if *before == Version::default() {
         return Ok(());
     }
-    match session.version(&argument(address)).await {
-        Ok(now) if before.compare(&now) == Sameness::Changed => Err(Fault::Changed),
-        Ok(_) => Ok(()),
-        Err(Fault::NotFound(_) | Fault::Denied(_)) => Err(Fault::Changed),
-        Err(fault) => Err(fault),
-    }
+    let now = session.look(&argument(address)).await?;
+    let is_other = now.is_refused() || before.compare(&now.version) == Sameness::Changed;
+    if is_other { Err(Fault::Changed) } else { Ok(()) }
 }

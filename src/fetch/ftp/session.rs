@@ -1,35 +1,61 @@
-//! What is asked of one login: versions, ranges, listings.
+//! What is asked of one login: versions and ranges. Folders are in `folders`.
+//!
+//! Servers differ in which questions they answer, and 550 means many things: absent, not allowed, not a plain file, not
+//! in this mode. So each question is asked by itself, a refusal counts as absence only if its words say so, and in doubt
+//! `RETR` decides.
 
 use std::time::Duration;
 
-use bytes::BytesMut;
-
-use super::super::listing::{Collector, Line, Lines, Piece, list_line, mlsd};
-use super::super::{Address, Ask, Fault, Listing, NameError, Opened, Options, Sameness, Version};
-use super::control::{Command, Control, Data};
-use super::pace::Pace;
-use super::replies::Asked;
+use super::super::listing::{Found, Kind, Line, When, mlsd};
+use super::super::{Address, Ask, Fault, LinkTarget, Opened, Options, Sameness, Version};
+use super::control::{Command, Control, Data, Refused};
+use super::folders::{Home, Names};
+use super::replies::{Asked, Reply};
 
 /// How much is read at once: half the processor time of 64 KiB.
 pub(super) const READ: usize = 256 * 1_024;
 
-/// Zones are multiples of this.
-const ZONE_STEP_S: i64 = 15 * 60;
+/// Whether the server answers a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answers {
+    /// Not known: it has refused for single files only.
+    Perhaps,
+    Yes,
+    No,
+}
 
-/// No zone is farther from Greenwich.
-const FARTHEST_ZONE_S: i64 = 15 * 3_600;
+impl Answers {
+    /// The server refused the question about a file that exists.
+    fn doubt(&mut self) {
+        if *self == Self::Perhaps {
+            *self = Self::No;
+        }
+    }
+}
 
 /// A login at a source, with what it has learnt of it.
+#[allow(clippy::struct_excessive_bools, reason = "each is one thing learnt of the server")]
 pub(super) struct Session {
     /// Any address of the source.
     at: Address,
     pub(super) control: Control,
-    stall_after: Duration,
-    hidden: bool,
-    /// Whether the server knows `SIZE`, `MDTM`, `REST`; until it does not.
-    sizes: bool,
-    times: bool,
+    pub(super) stall_after: Duration,
+    pub(super) hidden: bool,
+    /// Answers to `SIZE` and `MDTM`.
+    sizes: Answers,
+    times: Answers,
+    /// Whether the server knows `REST`; `None` before the first question.
     rests: Option<bool>,
+    /// Whether the server has refused the position of a `REST` once.
+    has_refused_position: bool,
+    /// Where relative paths begin.
+    pub(super) home: Home,
+    /// Whether a `CWD` has left that folder.
+    pub(super) is_away: bool,
+    /// Whether `LIST -a` is refused or lists nothing.
+    pub(super) lists_plainly: bool,
+    /// Names in the folder that was read last to see whether a file exists.
+    pub(super) names: Option<(Vec<u8>, Names)>,
 }
 
 /// What `open` found, and the data connection if there is anything to read.
@@ -40,23 +66,60 @@ pub(super) struct Begun {
     pub(super) data: Option<Data>,
 }
 
+/// Answers of the server about a path.
+pub(super) struct Look {
+    /// Size and time, as far as it tells them.
+    pub(super) version: Version,
+    /// The last refusal, if it tells neither; one that says that the path does not exist comes first.
+    pub(super) refusal: Option<Reply>,
+    is_folder: bool,
+}
+
+impl Look {
+    fn new() -> Self {
+        Self { version: Version::default(), refusal: None, is_folder: false }
+    }
+
+    /// Whether it shows that there is a file.
+    pub(super) fn is_file(&self) -> bool {
+        self.version != Version::default()
+    }
+
+    /// Whether the server states that the path does not exist.
+    pub(super) fn is_absent(&self) -> bool {
+        !self.is_file() && self.refusal.as_ref().is_some_and(Reply::says_absent)
+    }
+
+    /// Whether the server told its size or time before, and refuses now.
+    pub(super) fn is_refused(&self) -> bool {
+        !self.is_file() && self.refusal.is_some()
+    }
+
+    fn refuse(&mut self, reply: Reply) {
+        if !self.refusal.as_ref().is_some_and(Reply::says_absent) {
+            self.refusal = Some(reply);
+        }
+    }
+}
+
 impl Session {
     /// Connects and logs in.
-    pub(super) async fn begin(
-        address: &Address,
-        options: &Options,
-        refused: &mut bool,
-    ) -> Result<Self, Fault> {
-        let control = Control::connect(address, options, refused).await?;
+    pub(super) async fn begin(address: &Address, options: &Options) -> Result<Self, Fault> {
+        let control = Control::connect(address, options).await?;
         let rests = control.features.rest.then_some(true);
         Ok(Self {
             at: address.clone(),
             control,
             stall_after: options.stall_after,
             hidden: options.hidden,
-            sizes: true,
-            times: true,
+            sizes: Answers::Perhaps,
+            times: Answers::Perhaps,
             rests,
+            has_refused_position: false,
+            home: Home::Unasked,
+            is_away: false,
+            lists_plainly: false,
+            names: None,
         })
     }
 
@@ -65,43 +128,145 @@ impl Session {
         self.at.same_origin(address) && !self.control.is_lost()
     }
 
-    /// What the server says of a file: size and time, as far as it knows how.
-    pub(super) async fn version(&mut self, path: &[u8]) -> Result<Version, Fault> {
-        let mut version = Version::default();
-        if self.sizes {
-            let reply = self.control.ask(Command::with_path("SIZE", path)?).await?;
-            match reply.code {
-                213 => {
-                    version.size = Some(reply.size().ok_or_else(|| Fault::Nonsense(reply.said()))?);
+    /// What the server says of a path: size and time, as far as it knows how.
+    pub(super) async fn look(&mut self, path: &[u8]) -> Result<Look, Fault> {
+        let mut look = Look::new();
+        if self.sizes != Answers::No
+            && let Some(reply) = self.question("SIZE", path, &mut look).await?
+        {
+            look.version.size = Some(reply.size().ok_or_else(|| Fault::Nonsense(reply.said()))?);
+        }
+        if self.times != Answers::No
+            && let Some(reply) = self.question("MDTM", path, &mut look).await?
+        {
+            look.version.modified_s = reply.time_s();
+        }
+        let is_known = look.version.size.is_some() && look.version.modified_s.is_some();
+        if self.control.features.mlst && !is_known && !look.is_absent() {
+            self.facts(path, &mut look).await?;
+        }
+        // FTP does not tell the server's clock.
+        look.version = look.version.described_at(jiff::Timestamp::now().as_second());
+        Ok(look)
+    }
+
+    /// Asks `SIZE` or `MDTM`. Gives the answer if there is one; notes a refusal.
+    async fn question(&mut self, verb: &str, path: &[u8], look: &mut Look) -> Result<Option<Reply>, Fault> {
+        let reply = self.control.ask(Command::with_path(verb, path)?).await?;
+        let answers = if verb == "SIZE" { &mut self.sizes } else { &mut self.times };
+        match reply.code {
+            213 => {
+                *answers = Answers::Yes;
+                return Ok(Some(reply));
+            }
+            _ if reply.is_unknown_command() => answers.doubt(),
+            _ if reply.is_overload() => return Err(reply.fault(Asked::Anything)),
+            450 | 451 => look.refuse(reply),
+            400..500 => return Err(reply.fault(Asked::Anything)),
+            _ => look.refuse(reply),
+        }
+        Ok(None)
+    }
+
+    /// Asks `MLST` for what `SIZE` and `MDTM` did not tell.
+    async fn facts(&mut self, path: &[u8], look: &mut Look) -> Result<(), Fault> {
+        let reply = self.control.ask(Command::with_path("MLST", path)?).await?;
+        if reply.code != 250 {
+            if reply.is_unknown_command() {
+                self.control.features.mlst = false;
+            } else if look.refusal.is_some() {
+                look.refuse(reply);
+            }
+            return Ok(());
+        }
+        match reply.facts().map(mlsd::line) {
+            Some(Line::Entry(Found { kind: Kind::File, size, when, .. })) => {
+                look.version.size = look.version.size.or(size);
+                if let When::Utc(time_s) = when {
+                    look.version.modified_s.get_or_insert(time_s);
                 }
-                _ if reply.is_unknown_command() => self.sizes = false,
-                _ => return Err(reply.fault(Asked::Anything)),
             }
+            Some(Line::Entry(Found { kind: Kind::Folder, .. }) | Line::Nothing) => look.is_folder = true,
+            _ => {}
         }
-        if self.times {
-            let reply = self.control.ask(Command::with_path("MDTM", path)?).await?;
-            match reply.code {
-                213 => version.modified_s = reply.time_s(),
-                _ if reply.is_unknown_command() => self.times = false,
-                // It has a size, so it is there.
-                550 if version.size.is_some() => {}
-                _ => return Err(reply.fault(Asked::Anything)),
-            }
-        }
-        Ok(version)
+        Ok(())
     }
 
     /// What the source says of a file, without pulling it.
     pub(super) async fn probe(&mut self, address: &Address) -> Result<Opened, Fault> {
-        let version = self.version(&argument(address)).await?;
+        let path = argument(address);
+        let look = self.look(&path).await?;
+        if !look.is_file() {
+            let is_folder = || Fault::IsFolder(format!("{address}/"));
+            match look.refusal {
+                _ if look.is_folder => return Err(is_folder()),
+                Some(reply) if reply.says_absent() => return Err(reply.fault(Asked::Anything)),
+                Some(_) if self.is_folder(&path).await? => return Err(is_folder()),
+                Some(_) => self.try_retr(&path).await?.map_err(|reply| reply.fault(Asked::Anything))?,
+                // It answers no questions at all.
+                None => {}
+            }
+        }
         let ranges = self.can_rest().await?;
-        Ok(Opened { length: version.size, version, from: 0, ranges })
+        Ok(Opened { length: look.version.size, version: look.version, from: 0, ranges })
+    }
+
+    /// What the symbolic link at this address leads to. `CWD` first: some servers tell sizes and times of folders.
+    pub(super) async fn resolve(&mut self, address: &Address) -> Result<LinkTarget, Fault> {
+        let path = argument(address);
+        if self.is_folder(&path).await? {
+            return Ok(LinkTarget::Folder);
+        }
+        let look = self.look(&path).await?;
+        if look.is_file() {
+            return Ok(LinkTarget::File(look.version));
+        }
+        if look.is_absent() {
+            return Ok(LinkTarget::Missing);
+        }
+        match self.try_retr(&path).await?.map_err(|reply| reply.fault(Asked::Anything)) {
+            Ok(()) => Ok(LinkTarget::File(look.version)),
+            Err(fault) if fault.is_temporary() => Err(fault),
+            Err(_) => Ok(LinkTarget::Missing),
+        }
+    }
+
+    /// False only if the server states that there is no such file: its folder is listed without it and `RETR` is
+    /// refused, or the words of the refusal say so.
+    pub(super) async fn exists(&mut self, address: &Address) -> Result<bool, Fault> {
+        let path = argument(address);
+        if self.look(&path).await?.is_file() {
+            return Ok(true);
+        }
+        let listed = self.is_listed(&path).await?;
+        if listed == Some(true) {
+            return Ok(true);
+        }
+        let Err(reply) = self.try_retr(&path).await? else { return Ok(true) };
+        match reply.fault(Asked::Anything) {
+            fault if fault.is_temporary() => Err(fault),
+            Fault::NotFound(_) => Ok(listed.is_none() && !reply.says_absent()),
+            _ => Ok(true),
+        }
+    }
+
+    /// Begins to pull a file and stops. Gives the refusal if there is one.
+    async fn try_retr(&mut self, path: &[u8]) -> Result<Result<(), Reply>, Fault> {
+        match self.control.transfer(Command::with_path("RETR", path)?, None).await? {
+            Ok(data) => {
+                self.control.resync(data).await?;
+                self.sizes.doubt();
+                self.times.doubt();
+                Ok(Ok(()))
+            }
+            Err(Refused::Rest(reply) | Refused::Command(reply)) => Ok(Err(reply)),
+        }
     }
 
     /// Asks for a range.
     pub(super) async fn open(&mut self, ask: &Ask<'_>) -> Result<Begun, Fault> {
         let path = argument(ask.address);
-        let version = self.version(&path).await?;
+        let Look { version, refusal, .. } = self.look(&path).await?;
         let ranges = self.can_rest().await?;
         let changed = ask.known.is_some_and(|known| known.compare(&version) == Sameness::Changed);
         let from = if changed || !ranges { 0 } else { ask.from };
@@ -117,106 +282,33 @@ impl Session {
         }
         let asked = if opened.version.size.is_some() { Asked::FileThatIs } else { Asked::Anything };
         let command = Command::with_path("RETR", &path)?;
-        let data = self.control.transfer(command, (from > 0).then_some(from), asked).await?;
-        Ok(Begun { opened, limit, data: Some(data) })
-    }
-
-    /// The entries of a folder.
-    pub(super) async fn list(&mut self, address: &Address) -> Result<Listing, Fault> {
-        let folder = argument(address);
-        let mut collector = Collector::new(self.hidden);
-        if self.control.features.mlsd {
-            self.gather(Command::with_path("MLSD", &folder)?, mlsd::line, &mut collector).await?;
-            return Ok(collector.finish(None));
-        }
-        let home = self.enter(&folder).await?;
-        let now_s = jiff::Timestamp::now().as_second();
-        let verb = if self.hidden { "LIST -a" } else { "LIST" };
-        self.gather(verb.into(), |line| list_line(line, now_s), &mut collector).await?;
-        if let Some(home) = home {
-            let reply = self.control.ask(Command::with_path("CWD", home.as_bytes())?).await?;
-            if !matches!(reply.code, 200 | 250) {
-                return Err(reply.fault(Asked::Manners));
-            }
-        }
-        let offset_s = match collector.sample() {
-            Some((name, time_s)) => self.zone(&argument(&address.file(name)), time_s).await?,
-            None => None,
-        };
-        Ok(collector.finish(offset_s))
-    }
-
-    /// Goes into a folder to list it from there: in a path that is an argument of `LIST`, servers see options and
-    /// patterns. Gives the way back.
-    async fn enter(&mut self, folder: &[u8]) -> Result<Option<String>, Fault> {
-        if folder.is_empty() {
-            return Ok(None);
-        }
-        let reply = self.control.ask("PWD").await?;
-        let home = reply.folder().filter(|_| reply.code == 257).ok_or_else(|| reply.fault(Asked::Manners))?;
-        let reply = self.control.ask(Command::with_path("CWD", folder)?).await?;
-        if matches!(reply.code, 200 | 250) { Ok(Some(home)) } else { Err(reply.fault(Asked::Anything)) }
-    }
-
-    /// Reads a listing from its data connection, line by line and within bounds.
-    async fn gather(
-        &mut self,
-        command: Command,
-        read: impl Fn(&[u8]) -> Line<'_>,
-        collector: &mut Collector,
-    ) -> Result<(), Fault> {
-        let mut data = self.control.transfer(command, None, Asked::Anything).await?;
-        let mut lines = Lines::default();
-        let mut pace = Pace::new(self.stall_after);
-        let mut buffer = BytesMut::with_capacity(READ);
-        let mut give = |piece: Piece<'_>| match piece {
-            Piece::Line(line) => match read(line) {
-                Line::Entry(found) => collector.add(&found),
-                Line::Nothing => {}
-                Line::Strange => collector.mark_truncated(),
-            },
-            Piece::TooLong(line) => {
-                collector.refuse(line, NameError::TooLong);
-                collector.mark_truncated();
-            }
-        };
-        loop {
-            buffer.clear();
-            let read = pace.read(&mut data, &mut buffer).await;
-            match read {
-                Ok(0) => break,
-                Ok(_) => lines.push(&buffer, &mut give),
-                Err(fault) => {
-                    self.control.give_up();
-                    return Err(fault);
+        let reply = match self.control.transfer(command, (from > 0).then_some(from)).await? {
+            Ok(data) => {
+                if refusal.is_some() && opened.version == Version::default() {
+                    self.sizes.doubt();
+                    self.times.doubt();
                 }
+                return Ok(Begun { opened, limit, data: Some(data) });
             }
-            if lines.is_over() {
-                drop(data);
-                collector.mark_truncated();
-                return self.control.resync().await;
+            Err(Refused::Rest(reply)) if !reply.is_overload() && reply.code >= 500 => {
+                return Err(self.position_fault(&reply));
             }
-        }
-        lines.end(&mut give);
-        data.close().await;
-        let reply = self.control.hear().await?;
-        if !matches!(reply.code, 226 | 250) {
-            return Err(reply.fault(Asked::Anything));
-        }
-        if reply.says_truncated() {
-            collector.mark_truncated();
-        }
-        Ok(())
+            Err(Refused::Command(reply)) if from > 0 && reply.refuses_position() => {
+                return Err(self.position_fault(&reply));
+            }
+            Err(Refused::Rest(reply) | Refused::Command(reply)) => reply,
+        };
+        Err(reply.fault(asked))
     }
 
-    /// What to add to a listing's times: the difference between one of them and what `MDTM` says of it.
-    async fn zone(&mut self, path: &[u8], listed_s: i64) -> Result<Option<i64>, Fault> {
-        if !self.times {
-            return Ok(None);
+    /// A refused position means that the file is shorter now: it is pulled from its start. A server that refuses again,
+    /// or does not know the command, cannot continue files at all.
+    fn position_fault(&mut self, reply: &Reply) -> Fault {
+        if self.has_refused_position || reply.is_unknown_command() {
+            self.rests = Some(false);
         }
-        let reply = self.control.ask(Command::with_path("MDTM", path)?).await?;
-        let time_s = reply.time_s().filter(|_| reply.code == 213);
-        Ok(time_s.and_then(|time_s| zone_of(time_s.checked_sub(listed_s)?)))
+        self.has_refused_position = true;
+        Fault::Changed
     }
 
     async fn can_rest(&mut self) -> Result<bool, Fault> {
@@ -227,12 +319,15 @@ impl Session {
         self.rests = Some(can);
         Ok(can)
     }
-}
 
-/// Listed times are whole minutes, rounded down; zones are whole quarters of an hour.
-fn zone_of(difference_s: i64) -> Option<i64> {
-    let zone_s = difference_s.div_euclid(ZONE_STEP_S) * ZONE_STEP_S;
-    (difference_s - zone_s < 60 && zone_s.abs() <= FARTHEST_ZONE_S).then_some(zone_s)
+    /// Answer to `MDTM`, if the server gives one.
+    pub(super) async fn modified_s(&mut self, path: &[u8]) -> Result<Option<i64>, Fault> {
+        if self.times == Answers::No {
+            return Ok(None);
+        }
+        let reply = self.control.ask(Command::with_path("MDTM", path)?).await?;
+        Ok(reply.time_s().filter(|_| reply.code == 213))
+    }
 }
 
 /// The path as a command's argument: from the folder of the login, and with a second slash from the root, as curl has
@@ -241,7 +336,8 @@ pub(super) fn argument(address: &Address) -> Vec<u8> {
     let path = address.path();
     let path = path.strip_prefix(b"/").unwrap_or(&path);
     let path = if path.len() > 1 { path.strip_suffix(b"/").unwrap_or(path) } else { path };
-    if path.starts_with(b"-") { [b"./", path].concat() } else { path.to_vec() }
+    // A blank at the start would be taken for one between command and argument.
+    if path.starts_with(b"-") || path.starts_with(b" ") { [b"./", path].concat() } else { path.to_vec() }
 }
 
 #[cfg(test)]
@@ -257,21 +353,11 @@ mod tests {
             ("ftp://h/", ""),
             ("ftp://h//", "/"),
             ("ftp://h/-rf", "./-rf"),
+            ("ftp://h/%20a", "./ a"),
             ("ftp://h/a%20b", "a b"),
         ] {
             let address = Address::parse(address).expect(address).0;
             assert_eq!(argument(&address), expected.as_bytes(), "{address}");
-        }
-    }
-
-    #[test]
-    fn zones_are_whole_quarters_and_on_this_earth() {
-        assert_eq!(zone_of(37), Some(0));
-        assert_eq!(zone_of(3_600 + 59), Some(3_600));
-        assert_eq!(zone_of(-5 * 3_600 + 1), Some(-5 * 3_600));
-        assert_eq!(zone_of(20_700), Some(20_700));
-        for nonsense in [61, -1, 100 * 3_600, 500] {
-            assert_eq!(zone_of(nonsense), None, "{nonsense}");
         }
     }
 }
