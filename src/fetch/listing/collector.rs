@@ -1,7 +1,10 @@
 //! What becomes an entry, and what is refused. All parsers end here.
 
-use super::super::fault::escape;
-use super::super::{Entry, EntryKind, Listing, Name, NameError};
+use std::collections::BTreeMap;
+
+use super::super::fault::{escape, is_harmless};
+use super::super::{Link, Name, NameError, PackedListing};
+use super::Entries;
 
 /// More entries than this are nobody's folder.
 pub const MOST_ENTRIES: usize = 1_000_000;
@@ -13,7 +16,9 @@ pub enum Kind {
     File,
     /// A folder.
     Folder,
-    /// A link, a device: never an entry, but its name is taken.
+    /// A symbolic link.
+    Link,
+    /// A device, a pipe, a socket: never an entry, but its name is taken.
     Other,
 }
 
@@ -43,20 +48,28 @@ pub struct Found<'a> {
     pub when: When,
 }
 
-struct Kept {
-    name: Name,
-    kind: Kind,
-    size: Option<u64>,
-    when: When,
-}
+/// Bytes that one listing may take in memory: a million entries with names of 30 characters. Larger listings are cut and
+/// reported as incomplete.
+const MOST_BYTES: usize = 52 << 20;
 
-/// Gathers what a listing names, and makes the [`Listing`] of it.
+/// Memory of a string on the heap and its place in a vector or tree, besides its bytes.
+const STRING_BYTES: usize = 96;
+
+/// Gathers what a listing names, and makes a [`PackedListing`] of it.
+#[allow(clippy::struct_excessive_bools, reason = "independent properties of a listing")]
 pub struct Collector {
     hidden: bool,
     limit: usize,
-    kept: Vec<Kept>,
+    most_bytes: usize,
+    entries: Entries,
+    /// Targets of symbolic links, by name.
+    targets: BTreeMap<Name, Vec<u8>>,
     refused: Vec<(String, NameError)>,
+    /// Memory of links and of refused names.
+    other_bytes: usize,
+    merges_repeats: bool,
     truncated: bool,
+    marks_folders: bool,
 }
 
 impl Collector {
@@ -67,11 +80,34 @@ impl Collector {
 
     /// The same with another bound.
     pub fn with_limit(hidden: bool, limit: usize) -> Self {
-        Self { hidden, limit, kept: Vec::new(), refused: Vec::new(), truncated: false }
+        Self {
+            hidden,
+            limit,
+            most_bytes: MOST_BYTES,
+            entries: Entries::default(),
+            targets: BTreeMap::new(),
+            refused: Vec::new(),
+            other_bytes: 0,
+            merges_repeats: false,
+            truncated: false,
+            marks_folders: false,
+        }
+    }
+
+    /// The same, for pages that may link to one file twice: equal names of one kind are one entry.
+    #[must_use]
+    pub fn merging_repeats(self) -> Self {
+        Self { merges_repeats: true, ..self }
+    }
+
+    /// The source writes a slash behind the names of folders.
+    pub fn mark_folders(&mut self) {
+        self.marks_folders = true;
     }
 
     /// Takes one more, if there is room.
     pub fn add(&mut self, found: &Found<'_>) {
+        self.marks_folders |= found.kind == Kind::Folder;
         if self.is_full() {
             self.truncated = true;
             return;
@@ -79,10 +115,27 @@ impl Collector {
         match self.check(found.name) {
             Ok(name) => {
                 let Found { kind, size, when, .. } = *found;
-                self.kept.push(Kept { name, kind, size: size.filter(|_| kind == Kind::File), when });
+                self.entries.add(name.as_str(), kind, size.filter(|_| kind == Kind::File), when);
+            }
+            // A slash tells the filter that a folder is meant.
+            Err(why) if found.kind == Kind::Folder => {
+                let start = found.name.get(..1_024).unwrap_or(found.name);
+                self.refuse(&[start, b"/"].concat(), why);
             }
             Err(why) => self.refuse(found.name, why),
         }
+    }
+
+    /// Adds a symbolic link.
+    pub fn add_link(&mut self, name: &[u8], target: Option<&[u8]>) {
+        if let (Ok(name), false) = (self.check(name), self.is_full()) {
+            self.other_bytes += name.as_str().len() + STRING_BYTES;
+            if let Some(target) = target {
+                self.other_bytes += name.as_str().len() + target.len() + 2 * STRING_BYTES;
+                self.targets.insert(name, target.to_vec());
+            }
+        }
+        self.add(&Found { name, kind: Kind::Link, size: None, when: When::Unknown });
     }
 
     /// Refuses a name, or a line that is too long to be one.
@@ -90,9 +143,11 @@ impl Collector {
         if self.is_full() {
             self.truncated = true;
         } else {
-            // What `escape` would cut need not be decoded first.
-            let start = name.get(..1_024).unwrap_or(name);
-            self.refused.push((escape(&String::from_utf8_lossy(start)), why));
+            // Longer than any name, and enough for a filter's pattern.
+            let start = name.get(..1_025).unwrap_or(name);
+            let shown = shown_whole(start);
+            self.other_bytes += shown.len() + STRING_BYTES;
+            self.refused.push((shown, why));
         }
     }
 
@@ -103,68 +158,64 @@ impl Collector {
 
     /// Whether nothing more is taken.
     pub fn is_full(&self) -> bool {
-        self.kept.len() + self.refused.len() >= self.limit
+        self.entries.len() + self.refused.len() >= self.limit
+            || self.entries.bytes() + self.other_bytes >= self.most_bytes
+    }
+
+    /// Number of names so far, refused ones included.
+    pub fn len(&self) -> usize {
+        self.entries.len() + self.refused.len()
+    }
+
+    /// True if nothing was named yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// A file whose time is known but for its zone: asking for its real time tells the zone of all.
-    pub fn sample(&self) -> Option<(&Name, i64)> {
-        self.kept.iter().find_map(|kept| match kept.when {
-            When::Somewhere(time_s) if kept.kind == Kind::File => Some((&kept.name, time_s)),
-            _ => None,
-        })
+    pub fn sample(&self) -> Option<(Name, i64)> {
+        self.entries.sample()
     }
 
     /// The listing, in the order of the names. `offset_s` is what to add to times without a zone.
-    pub fn finish(mut self, offset_s: Option<i64>) -> Listing {
-        self.kept.sort_by(|a, b| a.name.cmp(&b.name));
-        let repeated = repeated(&self.kept);
-        let mut listing = Listing { refused: self.refused, truncated: self.truncated, ..Listing::default() };
-        // Folded names that are taken. Sorting has made it sure that the same twin wins every time.
-        let mut taken = std::collections::BTreeSet::new();
-        for (kept, repeated) in self.kept.into_iter().zip(repeated) {
-            if repeated || !taken.insert(kept.name.folded()) {
-                listing.refused.push((escape(kept.name.as_str()), NameError::Twice));
-            } else if let Some(entry) = entry(kept, offset_s) {
-                listing.entries.push(entry);
+    pub fn finish(self, offset_s: Option<i64>) -> PackedListing {
+        let Self { mut entries, mut targets, refused, truncated, marks_folders, merges_repeats, .. } = self;
+        let mut listing = PackedListing { refused, truncated, marks_folders, ..PackedListing::default() };
+        entries.settle(offset_s, merges_repeats, |name, kind, is_repeated| {
+            if is_repeated {
+                listing.refused.push((escape(&Name::from_mapped(name).to_string()), NameError::Twice));
+                return false;
             }
-        }
+            match kind {
+                Kind::File | Kind::Folder => return true,
+                Kind::Link => {
+                    let name = Name::from_mapped(name);
+                    let target = targets.remove(&name);
+                    listing.links.push(Link { name, target });
+                }
+                Kind::Other => listing.others += 1,
+            }
+            false
+        });
+        listing.entries = entries;
         listing
     }
 
     fn check(&self, name: &[u8]) -> Result<Name, NameError> {
-        let name = std::str::from_utf8(name).map_err(|_| NameError::NotText)?;
-        let name = Name::new(name)?;
+        let name = Name::from_bytes(name)?;
+        if name.is_temporary() {
+            return Err(NameError::Reserved);
+        }
         if name.is_hidden() && !self.hidden { Err(NameError::Hidden) } else { Ok(name) }
     }
 }
 
-/// Which of the sorted ones have a neighbour of exactly the same name.
-fn repeated(sorted: &[Kept]) -> Vec<bool> {
-    let mut repeated = vec![false; sorted.len()];
-    for (index, pair) in sorted.windows(2).enumerate() {
-        if let [a, b] = pair
-            && a.name == b.name
-            && let Some(both) = repeated.get_mut(index..index + 2)
-        {
-            both.fill(true);
-        }
-    }
-    repeated
-}
-
-fn entry(kept: Kept, offset_s: Option<i64>) -> Option<Entry> {
-    let kind = match kept.kind {
-        Kind::File => EntryKind::File,
-        Kind::Folder => EntryKind::Folder,
-        Kind::Other => return None,
-    };
-    let (modified_s, coarse_s) = match kept.when {
-        When::Unknown => (None, None),
-        When::Utc(time_s) => (Some(time_s), None),
-        When::Somewhere(time_s) => (offset_s.and_then(|offset_s| time_s.checked_add(offset_s)), Some(time_s)),
-        When::Roughly(time_s) => (None, Some(time_s)),
-    };
-    Some(Entry { name: kept.name, kind, size: kept.size, modified_s, coarse_s })
+/// A name fit for a terminal, not cut: a filter may ask for its ending.
+fn shown_whole(name: &[u8]) -> String {
+    let text = String::from_utf8_lossy(name);
+    text.chars()
+        .map(|c| if is_harmless(c) { c.to_string() } else { c.escape_unicode().to_string() })
+        .collect()
 }
 
 #[cfg(test)]
@@ -175,7 +226,7 @@ mod tests {
         Found { name: name.as_bytes(), kind, size: Some(1), when: When::Somewhere(60) }
     }
 
-    fn listing(hidden: bool, names: &[(&str, Kind)]) -> Listing {
+    fn listing(hidden: bool, names: &[(&str, Kind)]) -> PackedListing {
         let mut collector = Collector::new(hidden);
         for (name, kind) in names {
             collector.add(&found(name, *kind));
@@ -183,8 +234,8 @@ mod tests {
         collector.finish(None)
     }
 
-    fn names(listing: &Listing) -> Vec<&str> {
-        listing.entries.iter().map(|entry| entry.name.as_str()).collect()
+    fn names(listing: &PackedListing) -> Vec<String> {
+        listing.entries.iter().map(|entry| entry.name.as_str().to_owned()).collect()
     }
 
     #[test]
@@ -196,14 +247,47 @@ mod tests {
     }
 
     #[test]
-    fn of_twins_the_same_one_is_refused_in_whatever_order_they_come() {
+    fn links_keep_their_targets_and_special_files_are_counted() {
+        let mut collector = Collector::new(false);
+        collector.add_link(b"latest", Some(b"v2/data"));
+        collector.add_link(b"a", None);
+        collector.add(&found("pipe", Kind::Other));
+        let listing = collector.finish(None);
+        let links = listing.links.iter().map(|link| (link.name.as_str(), link.target.as_deref()));
+        assert_eq!(links.collect::<Vec<_>>(), [("a", None), ("latest", Some(&b"v2/data"[..]))]);
+        assert_eq!((listing.entries.len(), listing.others, listing.refused.len()), (0, 1, 0));
+    }
+
+    #[test]
+    fn twins_are_kept_unless_the_target_cannot_tell_them_apart() {
         for twins in [["README", "readme"], ["readme", "README"]] {
-            let listing = listing(false, &twins.map(|name| (name, Kind::File)));
-            assert_eq!(names(&listing), ["README"]);
+            let mut listing = listing(false, &twins.map(|name| (name, Kind::File)));
+            assert_eq!(names(&listing), ["README", "readme"]);
+            assert_eq!(listing.refused, []);
+            listing.refuse_twins();
+            assert_eq!(names(&listing), ["README"], "the same one, in whatever order they come");
             assert_eq!(listing.refused, [("readme".to_owned(), NameError::Twice)]);
         }
-        let listing = listing(false, &[("e\u{301}", Kind::File), ("\u{e9}", Kind::File)]);
+        let mut listing = listing(false, &[("e\u{301}", Kind::File), ("\u{e9}", Kind::File)]);
+        listing.refuse_twins();
         assert_eq!((listing.entries.len(), listing.refused.len()), (1, 1));
+    }
+
+    #[test]
+    fn the_portable_rule_refuses_what_is_not_safe_on_every_platform() {
+        let all = ["A", "T12:00", "a", "b\\c", "ok"].map(|name| (name, Kind::File));
+        let mut listing = listing(false, &all);
+        assert_eq!(listing.entries.len(), 5);
+        listing.keep_portable();
+        assert_eq!(names(&listing), ["A", "ok"]);
+        assert_eq!(listing.refused.len(), 3);
+    }
+
+    #[test]
+    fn the_names_of_temporary_files_are_reserved() {
+        let listed = listing(false, &[("x.part", Kind::File), ("x.stroll.part", Kind::File)]);
+        assert_eq!(names(&listed), ["x.part"]);
+        assert_eq!(listed.refused, [("x.stroll.part".to_owned(), NameError::Reserved)]);
     }
 
     #[test]
@@ -218,10 +302,14 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_refused() {
+    fn bytes_that_are_no_text_are_kept() {
         let mut collector = Collector::new(false);
         collector.add(&Found { name: b"caf\xe9", kind: Kind::File, size: None, when: When::Unknown });
-        assert_eq!(collector.finish(None).refused, [("caf\u{fffd}".to_owned(), NameError::NotText)]);
+        let listing = collector.finish(None);
+        assert_eq!(
+            listing.entries.iter().next().map(|entry| entry.name.to_bytes()),
+            Some(b"caf\xe9".to_vec())
+        );
     }
 
     #[test]
@@ -235,13 +323,40 @@ mod tests {
     }
 
     #[test]
+    fn a_page_that_links_to_a_file_twice_has_one_entry_for_it() {
+        let mut collector = Collector::new(false).merging_repeats();
+        for (name, kind) in [("a", Kind::File), ("b", Kind::File), ("a", Kind::File), ("b", Kind::Folder)] {
+            collector.add(&found(name, kind));
+        }
+        collector.add(&Found { when: When::Unknown, ..found("a", Kind::File) });
+        let listing = collector.finish(None);
+        let seen = listing.entries.iter().map(|entry| (entry.name.to_string(), entry.coarse_s));
+        assert_eq!(seen.collect::<Vec<_>>(), [("a".to_owned(), None)], "contradictions are forgotten");
+        assert_eq!(listing.refused.len(), 2, "a file and a folder of one name");
+    }
+
+    #[test]
+    fn long_names_are_bounded_by_their_bytes() {
+        let mut collector = Collector::new(false);
+        let long = "n".repeat(240);
+        for number in 0..MOST_BYTES / 200 {
+            collector.add(&found(&format!("{long}{number}"), Kind::File));
+            collector.add(&found(&format!("../{long}"), Kind::File));
+        }
+        assert!(
+            collector.is_full() && collector.entries.bytes() + collector.other_bytes < MOST_BYTES + 1_024
+        );
+        assert!(collector.finish(None).truncated);
+    }
+
+    #[test]
     fn times_without_a_zone_need_an_offset_and_folders_have_no_size() {
         let mut collector = Collector::new(false);
         collector.add(&found("d", Kind::Folder));
         collector.add(&found("f", Kind::File));
-        assert_eq!(collector.sample().map(|(name, time_s)| (name.as_str(), time_s)), Some(("f", 60)));
+        assert_eq!(collector.sample(), Some((Name::new("f").expect("a name"), 60)));
         let listing = collector.finish(Some(-3_600));
-        assert_eq!(listing.entries.first().map(|folder| folder.size), Some(None));
-        assert_eq!(listing.entries.last().map(|file| file.modified_s), Some(Some(-3_540)));
+        assert_eq!(listing.entries.iter().next().map(|folder| folder.size), Some(None));
+        assert_eq!(listing.entries.iter().last().map(|file| file.modified_s), Some(Some(-3_540)));
     }
 }

@@ -1,28 +1,60 @@
-//! `LIST` as IIS writes it, after `dir`: `01-31-24  12:34PM  <DIR>  name`.
+//! `LIST` as IIS writes it, after `dir`: `01-31-24  12:34PM  <DIR>  name`, in the styles of different countries.
 
 use super::times::{clock, number, seconds, size};
 use super::{Found, Kind, Line, When};
 
+/// The width of the column that holds `<DIR>` or a size, with the blank before the name.
+const COLUMN: usize = 15;
+
 /// Reads one line, without its end.
 pub fn line(line: &[u8]) -> Line<'_> {
-    let parsed = (|| {
-        let (date, rest) = word(line)?;
-        let (time, rest) = word(rest)?;
-        let (what, rest) = word(rest)?;
-        let time_s = seconds(day(date)?, half_day(time)?)?;
-        let (kind, size) = match what {
-            b"<DIR>" => (Kind::Folder, None),
-            _ if what.starts_with(b"<") => (Kind::Other, None),
-            digits => (Kind::File, Some(size(digits)?)),
-        };
-        // Folders' names are set in a column, files' stand one blank behind the size.
-        let name = if kind == Kind::File { rest.strip_prefix(b" ")? } else { rest.trim_ascii_start() };
-        (!name.is_empty()).then_some(Found { name, kind, size, when: When::Somewhere(time_s) })
-    })();
-    match parsed {
-        Some(Found { name: b"." | b"..", kind: Kind::Folder, .. }) => Line::Nothing,
-        Some(found) => Line::Entry(found),
-        None => Line::Strange,
+    parse(line).unwrap_or(Line::Strange)
+}
+
+fn parse(line: &[u8]) -> Option<Line<'_>> {
+    let (date, rest) = word(line)?;
+    let (time, rest) = word(rest)?;
+    let (half, rest) = match word(rest)? {
+        (half, rest) if later(half).is_some() => (Some(half), rest),
+        _ => (None, rest),
+    };
+    let (time, is_half_day) = time_of_day(time, half)?;
+    let when = When::Somewhere(seconds(day(date, is_half_day)?, time)?);
+    let (what, rest) = word(rest)?;
+    if !what.starts_with(b"<") {
+        // Files' names stand one blank behind the size.
+        let (size, name) = (grouped(what)?, rest.strip_prefix(b" ")?);
+        let found = Found { name, kind: Kind::File, size: Some(size), when };
+        return (!name.is_empty()).then_some(Line::Entry(found));
+    }
+    // Others' names are set in a column.
+    let blanks = COLUMN.saturating_sub(what.len());
+    let is_column = rest.len() > blanks && rest.iter().take(blanks).all(|byte| *byte == b' ');
+    let name = if is_column { rest.get(blanks..)? } else { rest.trim_ascii_start() };
+    if name.is_empty() {
+        return None;
+    }
+    Some(match what {
+        b"<DIR>" | b"<REP>" if matches!(name, b"." | b"..") => Line::Nothing,
+        b"<DIR>" | b"<REP>" => Line::Entry(Found { name, kind: Kind::Folder, size: None, when }),
+        b"<SYMLINKD>" | b"<SYMLINK>" | b"<JUNCTION>" => {
+            let (name, target) = link(name);
+            Line::Link { name, target }
+        }
+        _ => Line::Entry(Found { name, kind: Kind::Other, size: None, when }),
+    })
+}
+
+/// `name [target]`.
+fn link(text: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let target = || {
+        let inside = text.strip_suffix(b"]")?;
+        let bracket = inside.windows(2).position(|bytes| bytes == b" [")?;
+        Some((inside.get(..bracket)?, inside.get(bracket + 2..)?))
+    };
+    match target() {
+        Some((name, target)) if !name.is_empty() => (name, Some(target)),
+        _ => (text, None),
     }
 }
 
@@ -33,9 +65,11 @@ fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     text.split_at_checked(end)
 }
 
-/// `01-31-24`, `01-31-2024` or `2024-01-31`.
-fn day(text: &[u8]) -> Option<(i16, i8, i8)> {
-    let mut parts = text.split(|byte| *byte == b'-');
+/// `01-31-24`, `01-31-2024`, `2024-01-31`, `31.01.2024` or `31/01/2024`. Where day and month may be meant either way,
+/// hyphens and the half of the day are American.
+fn day(text: &[u8], is_half_day: bool) -> Option<(i16, i8, i8)> {
+    let separator = *text.iter().find(|byte| b"-./".contains(byte))?;
+    let mut parts = text.split(|byte| *byte == separator);
     let mut next = || parts.next().and_then(|part| Some((number(part)?, part.len())));
     let ((a, a_digits), (b, _), (c, c_digits)) = (next()?, next()?, next()?);
     if parts.next().is_some() {
@@ -46,19 +80,55 @@ fn day(text: &[u8]) -> Option<(i16, i8, i8)> {
         return Some((i16::try_from(a).ok()?, small(b)?, small(c)?));
     }
     let year = if c_digits == 2 { c + if c < 70 { 2_000 } else { 1_900 } } else { c };
-    Some((i16::try_from(year).ok()?, small(a)?, small(b)?))
+    let is_day_first = match separator {
+        b'.' => true,
+        b'/' => a > 12 || (b <= 12 && !is_half_day),
+        _ => a > 12 && b <= 12,
+    };
+    let (month, day) = if is_day_first { (b, a) } else { (a, b) };
+    Some((i16::try_from(year).ok()?, small(month)?, small(day)?))
 }
 
-/// `12:34PM` or `12:34`.
-fn half_day(text: &[u8]) -> Option<(i8, i8, i8)> {
-    let upper = text.to_ascii_uppercase();
-    let (digits, later) = match (upper.strip_suffix(b"AM"), upper.strip_suffix(b"PM")) {
-        (Some(digits), _) => (digits, 0),
-        (_, Some(digits)) => (digits, 12),
-        _ => return clock(text),
-    };
+/// Hours to add for `AM`, `PM`, `a`, `p`.
+fn later(half: &[u8]) -> Option<i8> {
+    match half.to_ascii_uppercase().as_slice() {
+        b"AM" | b"A" => Some(0),
+        b"PM" | b"P" => Some(12),
+        _ => None,
+    }
+}
+
+/// `12:34PM`, `12:34 PM` or `12:34`, and whether it counts by halves of the day.
+fn time_of_day(text: &[u8], half: Option<&[u8]>) -> Option<((i8, i8, i8), bool)> {
+    let digits = text.iter().take_while(|byte| !byte.is_ascii_alphabetic()).count();
+    let (digits, letters) = text.split_at_checked(digits)?;
+    let half = if letters.is_empty() { half } else { Some(letters) };
+    let Some(half) = half else { return Some((clock(digits)?, false)) };
     let (hour, minute, second) = clock(digits).filter(|(hour, ..)| (1..=12).contains(hour))?;
-    Some((hour % 12 + later, minute, second))
+    Some(((hour % 12 + later(half)?, minute, second), true))
+}
+
+/// A size, perhaps in groups of three digits: `1,234,567`, `1.234.567`, `1'234'567`, or with a narrow blank in whatever
+/// encoding.
+fn grouped(text: &[u8]) -> Option<u64> {
+    if let Some(size) = size(text) {
+        return Some(size);
+    }
+    let mut groups = text.split(|byte| !byte.is_ascii_digit()).filter(|group| !group.is_empty());
+    let first = groups.next().filter(|first| first.len() <= 3 && text.starts_with(first))?;
+    let mut digits = first.to_vec();
+    for group in groups {
+        if group.len() != 3 {
+            return None;
+        }
+        digits.extend_from_slice(group);
+    }
+    let separators = text.split(u8::is_ascii_digit).filter(|separator| !separator.is_empty());
+    let is_separator = |separator: &[u8]| {
+        matches!(separator, b"," | b"." | b"'" | b"\xa0" | b"\xff" | b"\xc2\xa0" | b"\xe2\x80\xaf")
+    };
+    let is_sound = text.last().is_some_and(u8::is_ascii_digit) && separators.into_iter().all(is_separator);
+    size(&digits).filter(|_| is_sound)
 }
 
 #[cfg(test)]
@@ -91,11 +161,24 @@ mod tests {
             ),
             ("2024-01-31  13:34                 7 x", "x", Kind::File, Some(7), b"20240131133400"),
             (
-                "01-31-98  01:34PM       <JUNCTION>     link [C:\\x]",
-                "link [C:\\x]",
-                Kind::Other,
+                "01-31-24  03:09 PM        1,234,567 a b",
+                "a b",
+                Kind::File,
+                Some(1_234_567),
+                b"20240131150900",
+            ),
+            ("31.01.2024  15:09         1.234.567 x", "x", Kind::File, Some(1_234_567), b"20240131150900"),
+            ("31/01/2024  15:09             1'234 x", "x", Kind::File, Some(1_234), b"20240131150900"),
+            ("31/01/2024  15:09             1\u{a0}234 x", "x", Kind::File, Some(1_234), b"20240131150900"),
+            ("01/02/2024  03:09 AM          1,234 x", "x", Kind::File, Some(1_234), b"20240102030900"),
+            ("01/02/2024  03:09             1,234 x", "x", Kind::File, Some(1_234), b"20240201030900"),
+            ("01-31-24  03:09p                 12 x", "x", Kind::File, Some(12), b"20240131150900"),
+            (
+                "01-31-24  12:34PM       <DIR>           two blanks",
+                " two blanks",
+                Kind::Folder,
                 None,
-                b"19980131133400",
+                b"20240131123400",
             ),
         ] {
             let expected = Found { name: name.as_bytes(), kind, size, when: when(time) };
@@ -104,8 +187,25 @@ mod tests {
     }
 
     #[test]
+    fn links_of_windows_are_links() {
+        for (text, name, target) in [
+            ("01-31-98  01:34PM       <JUNCTION>     link [C:\\x]", &b"link"[..], Some(&b"C:\\x"[..])),
+            ("01-31-98  01:34PM       <SYMLINKD>     to there", b"to there", None),
+            ("01-31-98  01:34PM       <SYMLINK>      f [..\\g h]", b"f", Some(b"..\\g h")),
+        ] {
+            assert_eq!(line(text.as_bytes()), Line::Link { name, target }, "{text}");
+        }
+        assert_eq!(line(b"01-31-98  01:34PM       <DIR>          .."), Line::Nothing);
+    }
+
+    #[test]
     fn what_is_not_understood_is_not_passed_over() {
         for text in [
+            "01-31-24  12:34PM 1,23 x",
+            "01-31-24  12:34PM 1234,567 x",
+            "01-31-24  12:34PM ,567 x",
+            "01-31-24  12:34PM 567, x",
+            "01-31-24  12:34PM 1/234 x",
             "01-31-24  12:34PM",
             "13-31-24  12:34PM 7 x",
             "01-31-24 13:34PM 7 x",

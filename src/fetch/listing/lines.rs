@@ -63,7 +63,9 @@ impl Lines {
 
     fn give(&mut self, give: &mut impl FnMut(Piece<'_>)) {
         let line = self.begun.strip_suffix(b"\n").unwrap_or(&self.begun);
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        // Some servers end lines with two carriage returns.
+        let returns = line.iter().rev().take_while(|byte| **byte == b'\r').count();
+        let line = line.get(..line.len() - returns).unwrap_or_default();
         if line.len() > LONGEST_LINE {
             give(Piece::TooLong(line));
         } else if !line.is_empty() {
@@ -109,6 +111,13 @@ mod tests {
             assert!(lines.begun.len() <= 2 * LONGEST_LINE);
         }
         assert!(lines.is_over());
+    }
+
+    #[test]
+    fn lines_end_with_any_number_of_carriage_returns() {
+        let out = cut(&[b"a\r\r\nb\n\r\r\nc\rd\r\n"]);
+        let lines = out.iter().map(|(_, line)| line.as_slice()).collect::<Vec<_>>();
+        assert_eq!(lines, [&b"a"[..], b"b", b"c\rd"]);
     }
 
     proptest! {

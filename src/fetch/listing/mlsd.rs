@@ -8,14 +8,14 @@ pub fn line(line: &[u8]) -> Line<'_> {
     if line.iter().all(u8::is_ascii_whitespace) {
         return Line::Nothing;
     }
+    // Some servers indent the facts, as MLST does.
+    let line = line.strip_prefix(b" ").filter(|rest| rest.starts_with(b"type=")).unwrap_or(line);
     // Facts end at the first blank; the name is all the rest, blanks and all.
     let Some(end) = line.iter().position(|byte| *byte == b' ') else { return Line::Strange };
     let (facts, name) = (line.get(..end).unwrap_or_default(), line.get(end + 1..).unwrap_or_default());
-    if !facts.is_empty() && !facts.ends_with(b";") {
-        return Line::Strange;
-    }
     let mut found = Found { name, kind: Kind::Other, size: None, when: When::Unknown };
     let mut typed = false;
+    let mut target = None;
     for fact in facts.split(|byte| *byte == b';').filter(|fact| !fact.is_empty()) {
         let Some(equals) = fact.iter().position(|byte| *byte == b'=') else { return Line::Strange };
         let value = fact.get(equals + 1..).unwrap_or_default();
@@ -26,13 +26,20 @@ pub fn line(line: &[u8]) -> Line<'_> {
                     Some(kind) => found.kind = kind,
                     None => return Line::Nothing,
                 }
+                target = link_target(value);
             }
             b"size" => found.size = size(value),
             b"modify" => found.when = stamp(value).map_or(When::Unknown, When::Utc),
             _ => {}
         }
     }
-    if typed { Line::Entry(found) } else { Line::Strange }
+    match found {
+        _ if !typed => Line::Strange,
+        // Some servers call the folder itself and its parent `dir`.
+        Found { kind: Kind::Folder, name: b"." | b"..", .. } => Line::Nothing,
+        Found { kind: Kind::Link, name, .. } => Line::Link { name, target },
+        found => Line::Entry(found),
+    }
 }
 
 /// What it is; `None` for the folder itself and its parent.
@@ -41,8 +48,21 @@ fn kind(value: &[u8]) -> Option<Kind> {
         b"file" => Some(Kind::File),
         b"dir" => Some(Kind::Folder),
         b"cdir" | b"pdir" => None,
+        lower if is_link(lower) => Some(Kind::Link),
         _ => Some(Kind::Other),
     }
+}
+
+/// `OS.unix=symlink`, `OS.unix=slink`, `OS.unix=slink:target`, `symlink`; expects lower case.
+fn is_link(lower: &[u8]) -> bool {
+    let name = lower.strip_prefix(b"os.unix=").unwrap_or(lower);
+    let name = name.split(|byte| *byte == b':').next().unwrap_or(name);
+    matches!(name, b"slink" | b"symlink" | b"link")
+}
+
+fn link_target(value: &[u8]) -> Option<&[u8]> {
+    let colon = value.iter().position(|byte| *byte == b':')?;
+    value.get(colon + 1..).filter(|target| !target.is_empty())
 }
 
 #[cfg(test)]
@@ -66,9 +86,20 @@ mod tests {
         let pure = b"type=dir;sizd=4096;modify=20240101120000;UNIX.mode=0755; sub";
         assert!(matches!(line(pure), Line::Entry(Found { kind: Kind::Folder, size: None, .. })));
         let link = b"modify=20240101120000;type=OS.unix=symlink;size=3; l";
-        assert!(matches!(line(link), Line::Entry(Found { kind: Kind::Other, .. })));
+        assert_eq!(line(link), Line::Link { name: b"l", target: None });
+        assert_eq!(
+            line(b"type=OS.unix=slink:../data;size=3; l"),
+            Line::Link { name: b"l", target: Some(b"../data") }
+        );
+        assert!(matches!(line(b"type=OS.unix=blkdev; sda"), Line::Entry(Found { kind: Kind::Other, .. })));
+        assert_eq!(line(b"type=dir; ."), Line::Nothing);
+        assert_eq!(line(b"type=dir;modify=20240101120000; .."), Line::Nothing);
         assert_eq!(line(b"type=cdir;modify=20240101120000; ."), Line::Nothing);
         assert_eq!(line(b"Type=pdir; .."), Line::Nothing);
+        for odd in [&b" type=file;size=7; a"[..], b"type=file;size=7 a"] {
+            let expected = Found { name: b"a", kind: Kind::File, size: Some(7), when: When::Unknown };
+            assert_eq!(line(odd), Line::Entry(expected), "{odd:?}");
+        }
     }
 
     #[test]

@@ -49,24 +49,6 @@ pub(super) fn clock(text: &[u8]) -> Option<(i8, i8, i8)> {
     (parts.next().is_none() && hour < 24 && minute < 60 && second <= 60).then_some((hour, minute, second))
 }
 
-/// `01-Jan-2024`, `2024-Jan-01` or `2024-01-01`, as index pages write it.
-pub(super) fn date(text: &[u8]) -> Option<(i16, i8, i8)> {
-    let mut parts = text.split(|byte| *byte == b'-');
-    let (first, middle, last) = (parts.next()?, parts.next()?, parts.next()?);
-    let (year, day) = if first.len() == 4 { (first, last) } else { (last, first) };
-    let small = |text| number(text).and_then(|value| i8::try_from(value).ok());
-    let year = i16::try_from(number(year).filter(|_| year.len() == 4)?).ok()?;
-    parts.next().is_none().then_some((year, month(middle).or_else(|| small(middle))?, small(day)?))
-}
-
-/// `Jan` is 1.
-pub(super) fn month(text: &[u8]) -> Option<i8> {
-    const MONTHS: [&[u8]; 12] =
-        [b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"];
-    let index = MONTHS.iter().position(|month| text.eq_ignore_ascii_case(month))?;
-    i8::try_from(index + 1).ok()
-}
-
 /// A date without its year is the last such one that is not in the future; a day is left for clocks and zones.
 pub(super) fn recent(month_day: (i8, i8), time: (i8, i8, i8), now_s: i64) -> Option<i64> {
     let this_year = jiff::Timestamp::from_second(now_s).ok()?.to_zoned(TimeZone::UTC).year();
@@ -83,16 +65,6 @@ pub(super) fn recent(month_day: (i8, i8), time: (i8, i8, i8), now_s: i64) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates_of_index_pages_are_read_in_every_style() {
-        for text in ["01-Feb-2024", "2024-Feb-01", "2024-02-01"] {
-            assert_eq!(date(text.as_bytes()), Some((2024, 2, 1)), "{text}");
-        }
-        for nonsense in ["", "-", "Feb-2024", "2024-02", "1-2-3", "2024-02-01-03", "x-Feb-2024"] {
-            assert_eq!(date(nonsense.as_bytes()), None, "{nonsense}");
-        }
-    }
 
     #[test]
     fn stamps_are_read_as_utc_and_nonsense_is_not_read() {
