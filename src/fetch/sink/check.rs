@@ -42,7 +42,7 @@ fn read(
     algorithm: Algorithm,
     is_wanted: impl Fn() -> bool,
 ) -> Result<Digest, SinkError> {
-    let path = folder.path_of(name.as_str());
+    let path = folder.path_of(&name.to_os_string());
     let failed = |error: &std::io::Error| SinkError::from_io(&path, "read", error);
     let mut file = open(folder, name)?;
     let (mut buffer, mut hasher) = (vec![0; READ_BYTES], Hasher::new(algorithm));
@@ -59,9 +59,9 @@ fn read(
 
 /// Opens the file, and nothing that is none.
 fn open(folder: &Folder, name: &Name) -> Result<File, SinkError> {
-    let path = folder.path_of(name.as_str());
+    let path = folder.path_of(&name.to_os_string());
     let file = folder
-        .open_file(name.as_str(), OFlags::RDONLY, Mode::empty())
+        .open_file(&name.to_os_string(), OFlags::RDONLY, Mode::empty())
         .map_err(|errno| SinkError::at(&path, "read", errno))?;
     let stat = rustix::fs::fstat(&file).map_err(|errno| SinkError::at(&path, "look at the file", errno))?;
     match super::folder::kind(&stat) {

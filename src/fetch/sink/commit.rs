@@ -209,7 +209,7 @@ fn give_name(file: &PartFile) -> Result<(), SinkError> {
     if !file.is_in_place()? {
         return Err(SinkError::Replaced { path: file.part_path() });
     }
-    file.folder().rename(file.part_name(), file.name().as_str())
+    file.folder().rename(file.part_name(), &file.name().to_os_string())
 }
 
 fn sync_names(steps: &mut [Step]) {

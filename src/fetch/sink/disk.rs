@@ -154,6 +154,13 @@ impl Disk {
         reply
     }
 
+    /// Waits until all that was asked for is done, and partial files that were dropped are closed: a process that ends
+    /// before leaves empty ones behind, and room that was reserved.
+    pub async fn idle(&self) {
+        // Every job passes through the writer's queue, so this is the last one of both. Threads that are gone are idle.
+        let _ = self.run(Thread::Settler, || Ok(())).await;
+    }
+
     /// Queues a file to be finished; waits while too many are.
     pub(super) async fn finish(
         &self,

@@ -30,7 +30,7 @@ pub enum SinkError {
         path: PathBuf,
     },
     /// The file system takes only shorter names.
-    #[error("{}: the name is too long for this file system; choose a shorter one with -o", shown(.path))]
+    #[error("{}: the name is too long for this file system; choose a shorter one with -o, or leave the file out with --exclude", shown(.path))]
     NameTooLong {
         /// The file.
         path: PathBuf,
@@ -189,7 +189,7 @@ impl SinkError {
     }
 
     /// The same for an error of `std`.
-    pub(super) fn from_io(path: &Path, doing: &'static str, error: &std::io::Error) -> Self {
+    pub(crate) fn from_io(path: &Path, doing: &'static str, error: &std::io::Error) -> Self {
         // `std` makes some errors of its own: a write of nothing, an early end. They are failures of the device to us.
         Self::at(path, doing, Errno::from_io_error(error).unwrap_or(Errno::IO))
     }

@@ -3,6 +3,7 @@
 //! So nothing that is swapped or planted while we run leads out of it. Below the target no symbolic link is followed,
 //! the target itself is the user's word and may be one. Names are [`Name`]s, one component each.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,7 +15,7 @@ use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat}
 use rustix::io::Errno;
 
 use super::error::SinkError;
-use crate::fetch::name::Name;
+use crate::fetch::name::{Name, PART_ENDING};
 
 /// As the user's umask wants it.
 const NEW_FOLDER: Mode = Mode::from_raw_mode(0o777);
@@ -89,11 +90,11 @@ impl Folder {
 
     /// A folder in this one; makes it if asked to. One that is there is never changed.
     pub fn subfolder(self: &Arc<Self>, name: &Name, create: bool) -> Result<Self, SinkError> {
-        let path = self.path_of(name.as_str());
+        let path = self.path_of(&name.to_os_string());
         let mut opened = self.open_folder(name);
         let mut is_new = false;
         if create && matches!(opened, Err(Errno::NOENT)) {
-            is_new = match fs::mkdirat(&self.fd, name.as_str(), NEW_FOLDER) {
+            is_new = match fs::mkdirat(&self.fd, name.to_os_string(), NEW_FOLDER) {
                 Ok(()) => true,
                 // Another process was faster, or a link that leads nowhere: opening tells.
                 Err(Errno::EXIST) => false,
@@ -107,8 +108,7 @@ impl Folder {
             }
             // Both say either, depending on the kernel.
             Err(Errno::LOOP | Errno::NOTDIR) => {
-                let link =
-                    matches!(self.stat_of(name.as_str()), Ok(Some(stat)) if kind(&stat) == FileType::Symlink);
+                let link = matches!(self.stat_of(&name.to_os_string()), Ok(Some(stat)) if kind(&stat) == FileType::Symlink);
                 Err(SinkError::NotAFolder { path, link })
             }
             Err(errno) => Err(SinkError::at(&path, "open the folder", errno)),
@@ -124,7 +124,7 @@ impl Folder {
 
     /// What is there under a name, whatever it is.
     pub fn look(&self, name: &Name) -> Result<Option<Here>, SinkError> {
-        Ok(self.stat_of(name.as_str())?.map(|stat| match kind(&stat) {
+        Ok(self.stat_of(&name.to_os_string())?.map(|stat| match kind(&stat) {
             FileType::RegularFile => {
                 let size = stat.st_size.try_into().unwrap_or(0);
                 Here::File(Replica { size, modified_s: stat.st_mtime })
@@ -136,22 +136,46 @@ impl Folder {
 
     /// All that is in it, in the order of the names. What has a name that we would never give is left out: it is not ours.
     pub fn names(&self) -> Result<Vec<Name>, SinkError> {
+        self.names_and_others().map(|(names, _)| names)
+    }
+
+    /// The same, and how many entries have a name that we would never give.
+    pub fn names_and_others(&self) -> Result<(Vec<Name>, u64), SinkError> {
         let failed = |errno| SinkError::at(&self.path, "read the folder", errno);
-        let mut names = Vec::new();
+        let (mut names, mut others) = (Vec::new(), 0);
         for entry in Dir::read_from(&self.fd).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            let name = entry.file_name().to_str().ok().and_then(|name| Name::new(name).ok());
-            names.extend(name);
+            let name = entry.file_name().to_bytes();
+            match Name::from_bytes(name) {
+                Ok(name) => names.push(name),
+                Err(_) => others += u64::from(!matches!(name, b"." | b"..")),
+            }
         }
         names.sort_unstable();
-        Ok(names)
+        Ok((names, others))
+    }
+
+    /// Whether this file system distinguishes names that differ only in case or Unicode composition: tried with a temporary
+    /// file. Where nothing can be made, nothing can collide either.
+    pub fn distinguishes_twins(&self) -> bool {
+        let probe = format!("Probe-\u{e9}-{}{PART_ENDING}", std::process::id());
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        if self.open_file(OsStr::new(&probe), flags, Mode::from_raw_mode(0o600)).is_err() {
+            return true;
+        }
+        let twins = [probe.to_lowercase(), probe.replace('\u{e9}', "e\u{301}")];
+        let is_found = |twin: &String| matches!(self.stat_of(OsStr::new(twin)), Ok(Some(_)));
+        let distinguishes = !twins.iter().any(is_found);
+        // What stays is recognised as temporary.
+        let _ = self.unlink(OsStr::new(&probe));
+        distinguishes
     }
 
     /// Opens a file to be read.
     pub fn read(&self, name: &Name) -> Result<File, SinkError> {
         self.stat_of_file(name)?;
-        self.open_file(name.as_str(), OFlags::RDONLY, Mode::empty())
-            .map_err(|errno| SinkError::at(&self.path_of(name.as_str()), "read the file", errno))
+        self.open_file(&name.to_os_string(), OFlags::RDONLY, Mode::empty())
+            .map_err(|errno| SinkError::at(&self.path_of(&name.to_os_string()), "read the file", errno))
     }
 
     /// The beginning of a file, up to so many bytes.
@@ -159,24 +183,26 @@ impl Folder {
         let mut content = Vec::new();
         match self.read(name)?.take(most).read_to_end(&mut content) {
             Ok(_) => Ok(content),
-            Err(error) => Err(SinkError::from_io(&self.path_of(name.as_str()), "read the file", &error)),
+            Err(error) => {
+                Err(SinkError::from_io(&self.path_of(&name.to_os_string()), "read the file", &error))
+            }
         }
     }
 
     /// Removes a file, if it is one.
     pub fn remove_file(&self, name: &Name) -> Result<(), SinkError> {
         match self.stat_of_file(name)? {
-            Some(_) => self.unlink(name.as_str()),
+            Some(_) => self.unlink(&name.to_os_string()),
             None => Ok(()),
         }
     }
 
     /// Removes a folder if it is empty, and says whether it was.
     pub fn remove_folder(&self, name: &Name) -> Result<bool, SinkError> {
-        match fs::unlinkat(&self.fd, name.as_str(), AtFlags::REMOVEDIR) {
+        match fs::unlinkat(&self.fd, name.to_os_string(), AtFlags::REMOVEDIR) {
             Ok(()) => Ok(true),
             Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT | Errno::NOTDIR | Errno::BUSY) => Ok(false),
-            Err(errno) => Err(SinkError::at(&self.path_of(name.as_str()), "remove the folder", errno)),
+            Err(errno) => Err(SinkError::at(&self.path_of(&name.to_os_string()), "remove the folder", errno)),
         }
     }
 
@@ -185,10 +211,12 @@ impl Folder {
         if self.stat_of_file(name)?.is_none() {
             return Ok(());
         }
-        fs::renameat(&self.fd, name.as_str(), &to.fd, name.as_str()).map_err(|errno| match errno {
-            Errno::XDEV => SinkError::OtherDisk { path: to.path.clone() },
-            errno => SinkError::at(&to.path_of(name.as_str()), "move the file", errno),
-        })
+        fs::renameat(&self.fd, name.to_os_string(), &to.fd, name.to_os_string()).map_err(
+            |errno| match errno {
+                Errno::XDEV => SinkError::OtherDisk { path: to.path.clone() },
+                errno => SinkError::at(&to.path_of(&name.to_os_string()), "move the file", errno),
+            },
+        )
     }
 
     /// Whether it is this very folder, or above the other one, whatever the ways there.
@@ -203,17 +231,17 @@ impl Folder {
         if self.replica(name)?.is_none() {
             return Ok(None);
         }
-        match self.open_file(name.as_str(), OFlags::RDONLY, Mode::empty()) {
+        match self.open_file(&name.to_os_string(), OFlags::RDONLY, Mode::empty()) {
             Ok(file) => Ok(Some(file)),
             Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(SinkError::at(&self.path_of(name.as_str()), "open the file", errno)),
+            Err(errno) => Err(SinkError::at(&self.path_of(&name.to_os_string()), "open the file", errno)),
         }
     }
 
     /// Removes that file, if it is there. What is no file is an error.
     pub fn remove_replica(&self, name: &Name) -> Result<(), SinkError> {
         if self.replica(name)?.is_some() {
-            self.unlink(name.as_str())?;
+            self.unlink(&name.to_os_string())?;
         }
         Ok(())
     }
@@ -224,8 +252,8 @@ impl Folder {
     }
 
     fn stat_of_file(&self, name: &Name) -> Result<Option<Stat>, SinkError> {
-        let Some(stat) = self.stat_of(name.as_str())? else { return Ok(None) };
-        let path = || self.path_of(name.as_str());
+        let Some(stat) = self.stat_of(&name.to_os_string())? else { return Ok(None) };
+        let path = || self.path_of(&name.to_os_string());
         match kind(&stat) {
             FileType::RegularFile => Ok(Some(stat)),
             FileType::Directory => Err(SinkError::IsFolder { path: path() }),
@@ -244,18 +272,18 @@ impl Folder {
     }
 
     /// Where a file of this folder is; for people.
-    pub(super) fn path_of(&self, name: &str) -> PathBuf {
+    pub(super) fn path_of(&self, name: &OsStr) -> PathBuf {
         self.path.join(name)
     }
 
     /// Opens something in this folder, without following any link and without waiting for a pipe's other end.
-    pub(super) fn open_file(&self, name: &str, flags: OFlags, mode: Mode) -> Result<File, Errno> {
+    pub(super) fn open_file(&self, name: &OsStr, flags: OFlags, mode: Mode) -> Result<File, Errno> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         open_beneath(self.fd.as_fd(), name, flags, mode).map(File::from)
     }
 
     /// What is there under a name; a link is a link.
-    pub(super) fn stat_of(&self, name: &str) -> Result<Option<Stat>, SinkError> {
+    pub(super) fn stat_of(&self, name: &OsStr) -> Result<Option<Stat>, SinkError> {
         match fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
@@ -263,12 +291,12 @@ impl Folder {
         }
     }
 
-    pub(super) fn rename(&self, from: &str, to: &str) -> Result<(), SinkError> {
+    pub(super) fn rename(&self, from: &OsStr, to: &OsStr) -> Result<(), SinkError> {
         fs::renameat(&self.fd, from, &self.fd, to)
             .map_err(|errno| SinkError::at(&self.path_of(to), "rename the finished file", errno))
     }
 
-    pub(super) fn unlink(&self, name: &str) -> Result<(), SinkError> {
+    pub(super) fn unlink(&self, name: &OsStr) -> Result<(), SinkError> {
         match fs::unlinkat(&self.fd, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(SinkError::at(&self.path_of(name), "remove the file", errno)),
@@ -312,7 +340,7 @@ impl Folder {
 
     fn open_folder(&self, name: &Name) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        open_beneath(self.fd.as_fd(), name.as_str(), flags, Mode::empty())
+        open_beneath(self.fd.as_fd(), &name.to_os_string(), flags, Mode::empty())
     }
 }
 
@@ -324,7 +352,7 @@ impl AsFd for Folder {
 
 /// Opens one component below a folder. The kernel sees to it that the way stays there; one that is too old for that, or
 /// a sandbox that forbids it, still does not follow a link as the last component, and a name has no other.
-fn open_beneath(folder: BorrowedFd<'_>, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+fn open_beneath(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match fs::openat2(folder, name, flags, mode, beneath) {
         Err(Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::TOOBIG) => {
@@ -336,11 +364,14 @@ fn open_beneath(folder: BorrowedFd<'_>, name: &str, flags: OFlags, mode: Mode) -
 
 fn open_without_help(
     folder: BorrowedFd<'_>,
-    name: &str,
+    name: &OsStr,
     flags: OFlags,
     mode: Mode,
 ) -> Result<OwnedFd, Errno> {
-    debug_assert!(!name.contains('/') && flags.contains(OFlags::NOFOLLOW), "one component, never followed");
+    debug_assert!(
+        !name.as_encoded_bytes().contains(&b'/') && flags.contains(OFlags::NOFOLLOW),
+        "one component, never followed"
+    );
     fs::openat(folder, name, flags, mode)
 }
 
@@ -427,7 +458,7 @@ mod tests {
         symlink("/etc", place.path().join("link")).expect("linked");
         std::fs::create_dir(place.path().join("real")).expect("made");
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let open = |name| open_without_help(folder.as_fd(), name, flags, Mode::empty());
+        let open = |name| open_without_help(folder.as_fd(), OsStr::new(name), flags, Mode::empty());
         assert!(matches!(open("link"), Err(Errno::NOTDIR | Errno::LOOP)));
         assert!(open("real").is_ok());
     }

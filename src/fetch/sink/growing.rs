@@ -23,7 +23,7 @@ use super::file::{file_id, now_s, open_locked};
 use super::folder::{Folder, identity};
 use super::journal::{JournalPlace, Record};
 use super::ranges::Ranges;
-use crate::fetch::name::{Name, PART_ENDING};
+use crate::fetch::name::Name;
 use crate::fetch::version::Version;
 
 /// The largest tail that is read back.
@@ -131,10 +131,10 @@ impl Growing {
 
 impl Inner {
     fn open(folder: Arc<Folder>, name: Name, journal: JournalPlace) -> Result<Self, SinkError> {
-        if name.folded().ends_with(PART_ENDING) {
-            return Err(SinkError::Reserved { path: folder.path_of(name.as_str()) });
+        if name.is_temporary() {
+            return Err(SinkError::Reserved { path: folder.path_of(&name.to_os_string()) });
         }
-        let (file, stat, is_new) = open_locked(&folder, name.as_str())?;
+        let (file, stat, is_new) = open_locked(&folder, &name.to_os_string())?;
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         let identity = identity(&stat);
         let inner = Self { file: Arc::new(file), folder, name, journal, identity, state: Mutex::default() };
@@ -157,11 +157,11 @@ impl Inner {
     }
 
     fn path(&self) -> PathBuf {
-        self.folder.path_of(self.name.as_str())
+        self.folder.path_of(&self.name.to_os_string())
     }
 
     fn is_in_place(&self) -> Result<bool, SinkError> {
-        let named = self.folder.stat_of(self.name.as_str())?;
+        let named = self.folder.stat_of(&self.name.to_os_string())?;
         Ok(named.is_some_and(|stat| identity(&stat) == self.identity))
     }
 
@@ -212,9 +212,9 @@ impl Inner {
         }
         let mut ranges = Ranges::default();
         ranges.insert(0..written);
-        let version = Version { size: None, etag: None, modified_s };
+        let version = Version { modified_s, ..Version::default() };
         let file = file_id(&self.file, self.identity);
-        self.journal.store(&Record { version, ranges, file, made_at_s: now_s() })?;
+        self.journal.store(&Record { version, ranges, file, made_at_s: now_s(), chunks: None })?;
         self.state().durable = written;
         Ok(written)
     }
@@ -239,8 +239,8 @@ impl Inner {
         self.journal.forget()?;
         let kept = if keep { Some(self.free_name()?) } else { None };
         match &kept {
-            Some(kept) => self.folder.rename(self.name.as_str(), kept.as_str())?,
-            None => self.folder.unlink(self.name.as_str())?,
+            Some(kept) => self.folder.rename(&self.name.to_os_string(), &kept.to_os_string())?,
+            None => self.folder.unlink(&self.name.to_os_string())?,
         }
         self.folder.sync()?;
         Ok(kept)
@@ -252,9 +252,10 @@ impl Inner {
         let stamp = now.strftime("%Y%m%dT%H%M%SZ");
         for twin in 0..MOST_TWINS {
             let number = if twin == 0 { String::new() } else { format!("-{twin}") };
-            let name = Name::new(&format!("{}.{stamp}{number}", self.name))
+            let ending = format!(".{stamp}{number}");
+            let name = Name::from_bytes(&[&self.name.to_bytes(), ending.as_bytes()].concat())
                 .map_err(|_| SinkError::NameTooLong { path: self.path() })?;
-            if self.folder.stat_of(name.as_str())?.is_none() {
+            if self.folder.stat_of(&name.to_os_string())?.is_none() {
                 return Ok(name);
             }
         }

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use redb::{Database, DatabaseError, ReadableDatabase as _, StorageError, TableDefinition, TableError};
 use serde::{Deserialize, Serialize};
 
+use super::chunks::Chunks;
 use super::error::SinkError;
 use super::ranges::Ranges;
 use crate::fetch::version::Version;
@@ -55,6 +56,9 @@ pub(super) struct Record {
     pub(super) file: FileId,
     /// When this was written, in seconds since 1970. For people.
     pub(super) made_at_s: i64,
+    /// Hashes of the bytes; missing in records of older versions and of growing files.
+    #[serde(default)]
+    pub(super) chunks: Option<Chunks>,
 }
 
 /// What tells a file from another one that came to have the same name.
@@ -299,9 +303,9 @@ mod tests {
     fn record(end: u64) -> Record {
         let mut ranges = Ranges::default();
         ranges.insert(0..end);
-        let version = Version { size: Some(100), etag: Some("\"a\"".into()), modified_s: None };
+        let version = Version { size: Some(100), etag: Some("\"a\"".into()), ..Version::default() };
         let file = FileId { device: 1, inode: 2, born_ns: Some(3) };
-        Record { version, ranges, file, made_at_s: 4 }
+        Record { version, ranges, file, made_at_s: 4, chunks: None }
     }
 
     fn state() -> (tempfile::TempDir, PathBuf) {

@@ -9,6 +9,8 @@
 //! | `commit` | proved, durable, named: for one file or many at once |
 //! | `check` | what a file that is there already adds up to |
 //! | [`journal`] | what is remembered of a part across crashes |
+//! | `chunks` | hashes of the bytes that are there, verified before a resume |
+//! | `space` | room on the disk, reserved in steps |
 //! | [`ranges`] | which bytes are there |
 //! | [`digest`], [`sums`] | checksums, given by hand or in a list |
 //! | [`growing`] | the replica of a file that grows |
@@ -22,7 +24,9 @@
 //! - Bytes of two versions never meet: a record goes before the bytes of the next version come.
 //! - Nothing is written, renamed or removed outside the target, nor any file but the one we made and hold locked.
 
+mod along;
 mod check;
+mod chunks;
 mod commit;
 pub mod digest;
 pub mod disk;
@@ -33,6 +37,7 @@ pub mod growing;
 pub mod journal;
 pub mod part;
 pub mod ranges;
+mod space;
 pub mod stdout;
 pub mod sums;
 

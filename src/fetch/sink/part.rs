@@ -108,6 +108,11 @@ impl Part {
         &self.have
     }
 
+    /// True if the bytes were found on the disk, and nothing was begun since.
+    pub fn is_inherited(&self) -> bool {
+        !self.is_begun && !self.have.is_empty()
+    }
+
     /// Where the complete file will be.
     pub fn path(&self) -> PathBuf {
         self.file.path()
@@ -271,6 +276,9 @@ fn united(before: Version, now: Version) -> Version {
     Version {
         size: now.size.or(before.size),
         etag: now.etag.or(before.etag),
+        weak_etag: now.weak_etag.or(before.weak_etag),
         modified_s: now.modified_s.or(before.modified_s),
+        // The bytes that are kept came when the date was younger.
+        age_s: before.age_s.into_iter().chain(now.age_s).min(),
     }
 }

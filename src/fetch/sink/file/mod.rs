@@ -2,6 +2,7 @@
 //!
 //! Everything here may block; it runs on the disk's threads, called by [`Part`](super::Part) through them.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
@@ -9,16 +10,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use rustix::fs::{self, FallocateFlags, FileType, FlockOperation, Mode, OFlags, Stat, StatxFlags};
+use rustix::fs::{self, FileType, FlockOperation, Mode, OFlags, Stat, StatxFlags};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
+use super::along::Along;
+use super::chunks::{Chunks, Known};
 use super::digest::{Algorithm, Hasher};
 use super::error::SinkError;
 use super::folder::{Folder, called, identity, kind};
 use super::journal::{FileId, JournalPlace, Record};
 use super::ranges::Ranges;
-use crate::fetch::name::{Name, PART_ENDING};
+use super::space::{Reserved, free_bytes, is_in_memory};
+use crate::fetch::name::Name;
 use crate::fetch::version::Version;
 
 /// As the user's umask wants it.
@@ -29,23 +33,19 @@ const TRIES: usize = 10;
 /// How often, and how far apart, a lock is tried.
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
-/// Smaller files are not worth a reservation.
-const RESERVE_FROM_BYTES: u64 = 1 << 20;
-/// Reserving there costs a second pass over the memory, and gives nothing.
-const TMPFS_MAGIC: u64 = 0x0102_1994;
-
 /// An open, locked partial file.
 #[derive(Debug)]
 pub(super) struct PartFile {
     file: File,
     folder: Arc<Folder>,
     name: Name,
-    part_name: String,
+    part_name: OsString,
     journal: Option<JournalPlace>,
     /// Device and inode.
     identity: (u64, u64),
     /// Whether there is a failure in the state: looked at before every write, without the lock.
     is_broken: AtomicBool,
+    reserved: Reserved,
     state: Mutex<State>,
 }
 
@@ -61,37 +61,7 @@ struct State {
     /// Whether the name of the part would survive a power loss.
     is_named: bool,
     along: Along,
-}
-
-/// Digests made as the bytes come, as long as they come in order.
-#[derive(Default)]
-struct Along {
-    wanted: Vec<Algorithm>,
-    hashers: Vec<Hasher>,
-    at: u64,
-}
-
-impl std::fmt::Debug for Along {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Along").field("wanted", &self.wanted).field("at", &self.at).finish_non_exhaustive()
-    }
-}
-
-impl Along {
-    fn start(&mut self) {
-        self.hashers = self.wanted.iter().copied().map(Hasher::new).collect();
-        self.at = 0;
-    }
-
-    fn update(&mut self, offset: u64, bytes: &[u8]) {
-        if offset != self.at {
-            self.hashers.clear();
-        }
-        for hasher in &mut self.hashers {
-            hasher.update(bytes);
-        }
-        self.at += bytes.len() as u64;
-    }
+    hashes: Known,
 }
 
 impl PartFile {
@@ -101,13 +71,13 @@ impl PartFile {
         name: Name,
         journal: Option<JournalPlace>,
     ) -> Result<Self, SinkError> {
-        let path = folder.path_of(name.as_str());
-        if name.folded().ends_with(PART_ENDING) {
+        let path = folder.path_of(&name.to_os_string());
+        if name.is_temporary() {
             return Err(SinkError::Reserved { path });
         }
         // Before anything is pulled: a folder or a link of that name would make it useless.
         folder.replica(&name)?;
-        let part_name = format!("{name}{PART_ENDING}");
+        let part_name = name.part_name();
         let (file, stat, is_new) = open_locked(&folder, &part_name)?;
         let identity = identity(&stat);
         let part = Self {
@@ -118,6 +88,7 @@ impl PartFile {
             journal,
             identity,
             is_broken: AtomicBool::new(false),
+            reserved: Reserved::default(),
             state: Mutex::default(),
         };
         if is_new {
@@ -146,18 +117,39 @@ impl PartFile {
         if record.is_none() && stat.st_uid != rustix::process::geteuid().as_raw() {
             return Err(SinkError::NotOurs { path: self.part_path() });
         }
-        let keep = record.as_ref().map_or(0, |record| record.ranges.end());
-        if keep < size {
-            self.cut(keep)?;
+        let verified = record.as_ref().map(|record| self.verified(record)).unwrap_or_default();
+        if verified.end() < size {
+            self.cut(verified.end())?;
         }
-        if let Some(Record { version, ranges, .. }) = record {
+        if let Some(Record { version, ranges, .. }) = record.filter(|_| !verified.is_empty()) {
             let mut state = self.state();
             state.version = Some(version.clone());
-            state.written = ranges.clone();
-            state.remembered = Some((version, ranges));
+            state.written = verified.clone();
+            // What does not verify must be remembered anew.
+            state.remembered = (verified == ranges).then_some((version, ranges));
             state.is_named = true;
         }
         Ok(())
+    }
+
+    /// The ranges of a record whose bytes are still the ones that were hashed. A record of an older version has no hashes,
+    /// and proves nothing.
+    fn verified(&self, record: &Record) -> Ranges {
+        let read = |bytes: &mut [u8], offset| self.read(bytes, offset);
+        let verified = record.chunks.as_ref().map(|chunks| chunks.verified(&record.ranges, &read));
+        let verified = verified.unwrap_or_default();
+        if verified != record.ranges {
+            let lost = record.ranges.bytes().saturating_sub(verified.bytes());
+            tracing::warn!(part = %self.part_path().display(), lost, "bytes of the partial file do not verify, pulling them again");
+        }
+        verified
+    }
+
+    fn hashes(&self, version: &Version, ranges: &Ranges) -> Result<Chunks, SinkError> {
+        let mut known = std::mem::take(&mut self.state().hashes);
+        let hashed = known.hash(version.size, ranges, &|bytes, offset| self.read(bytes, offset));
+        self.state().hashes = known;
+        hashed
     }
 
     /// Of which version the bytes are, and which are there.
@@ -190,6 +182,7 @@ impl PartFile {
         if self.is_broken.load(Ordering::Acquire) {
             return;
         }
+        self.reserved.before_write(&self.file, offset, bytes.len() as u64);
         match self.file.write_all_at(bytes, offset) {
             Ok(()) => {
                 let mut state = self.state();
@@ -227,8 +220,9 @@ impl PartFile {
         if !is_named {
             self.folder.sync()?;
         }
-        let record =
-            Record { version: now.0.clone(), ranges: now.1.clone(), file: self.id(), made_at_s: now_s() };
+        let chunks = Some(self.hashes(&now.0, &now.1)?);
+        let (version, ranges) = now.clone();
+        let record = Record { version, ranges, file: self.id(), made_at_s: now_s(), chunks };
         journal.store(&record)?;
         let mut state = self.state();
         state.remembered = Some(now);
@@ -272,13 +266,7 @@ impl PartFile {
             return Err(SinkError::DiskFull { path, needed: Some(needed - free), quota: false });
         }
         let is_in_memory = is_in_memory(&self.file);
-        if size >= RESERVE_FROM_BYTES && !is_in_memory {
-            reserve(&self.file, size).map_err(|errno| {
-                // What was got of it is given back.
-                let _ = self.cut(u64::try_from(stat.st_size).unwrap_or(0));
-                SinkError::at(&path, "reserve space", errno)
-            })?;
-        }
+        self.reserved.begin(size, is_in_memory);
         Ok(is_in_memory)
     }
 
@@ -310,6 +298,7 @@ impl PartFile {
 
     /// Cuts the file to this size, and gives back what was reserved behind it.
     pub(super) fn cut(&self, size: u64) -> Result<(), SinkError> {
+        self.reserved.clear();
         fs::ftruncate(&self.file, size)
             .map_err(|errno| SinkError::at(&self.part_path(), "cut the file", errno))
     }
@@ -375,12 +364,12 @@ impl PartFile {
         &self.name
     }
 
-    pub(super) fn part_name(&self) -> &str {
+    pub(super) fn part_name(&self) -> &OsStr {
         &self.part_name
     }
 
     pub(super) fn path(&self) -> PathBuf {
-        self.folder.path_of(self.name.as_str())
+        self.folder.path_of(&self.name.to_os_string())
     }
 
     pub(super) fn part_path(&self) -> PathBuf {
@@ -399,6 +388,21 @@ impl PartFile {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Gives back blocks that were reserved and not used, and removes a part into which nothing was written.
+impl Drop for PartFile {
+    fn drop(&mut self) {
+        let written = self.written();
+        if written.is_empty() && self.is_in_place().unwrap_or(false) {
+            // One that stays is taken over by the next run.
+            let _ = self.folder.unlink(&self.part_name);
+        } else if self.reserved.end() > written.end()
+            && let Ok(stat) = self.stat()
+        {
+            let _ = self.cut(u64::try_from(stat.st_size).unwrap_or(0));
+        }
     }
 }
 
@@ -429,7 +433,7 @@ pub(super) fn file_id(file: &File, (device, inode): (u64, u64)) -> FileId {
 }
 
 /// Opens the part and locks it, and makes sure that what is locked is what the name leads to.
-pub(super) fn open_locked(folder: &Folder, part_name: &str) -> Result<(File, Stat, bool), SinkError> {
+pub(super) fn open_locked(folder: &Folder, part_name: &OsStr) -> Result<(File, Stat, bool), SinkError> {
     let path = || folder.path_of(part_name);
     for _ in 0..TRIES {
         let (file, is_new) = open_or_make(folder, part_name)?;
@@ -437,7 +441,7 @@ pub(super) fn open_locked(folder: &Folder, part_name: &str) -> Result<(File, Sta
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(SinkError::Busy { path: path() }),
             // Some network file systems have no locks; then nobody can be kept out.
-            Err(errno) => tracing::debug!(part = part_name, %errno, "cannot lock"),
+            Err(errno) => tracing::debug!(part = %path().display(), %errno, "cannot lock"),
         }
         let stat = fs::fstat(&file).map_err(|errno| SinkError::at(&path(), "look at the file", errno))?;
         let named = folder.stat_of(part_name)?;
@@ -456,7 +460,7 @@ pub(super) fn open_locked(folder: &Folder, part_name: &str) -> Result<(File, Sta
     Err(SinkError::Busy { path: path() })
 }
 
-fn open_or_make(folder: &Folder, part_name: &str) -> Result<(File, bool), SinkError> {
+fn open_or_make(folder: &Folder, part_name: &OsStr) -> Result<(File, bool), SinkError> {
     let failed = |errno| SinkError::at(&folder.path_of(part_name), "make the file", errno);
     for _ in 0..TRIES {
         match folder.open_file(part_name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, NEW_FILE) {
@@ -470,27 +474,6 @@ fn open_or_make(folder: &Folder, part_name: &str) -> Result<(File, bool), SinkEr
         }
     }
     Err(SinkError::Busy { path: folder.path_of(part_name) })
-}
-
-/// How much a user may still write there; `None` where the file system does not say.
-fn free_bytes(file: &File) -> Option<u64> {
-    let room = fs::fstatvfs(file).ok().filter(|room| room.f_blocks > 0)?;
-    Some(room.f_bavail.saturating_mul(room.f_frsize))
-}
-
-fn is_in_memory(file: &File) -> bool {
-    fs::fstatfs(file).is_ok_and(|system| u64::try_from(system.f_type).is_ok_and(|kind| kind == TMPFS_MAGIC))
-}
-
-/// Reserves blocks without changing the size. Where the file system cannot, the look at the free space has to do.
-fn reserve(file: &File, size: u64) -> Result<(), Errno> {
-    match fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, size) {
-        Err(Errno::NOSPC) => Err(Errno::NOSPC),
-        Err(Errno::DQUOT) => Err(Errno::DQUOT),
-        Err(Errno::FBIG) => Err(Errno::FBIG),
-        // Not supported, in one of its many spellings, or interrupted.
-        _ => Ok(()),
-    }
 }
 
 /// The wall clock, in seconds since 1970.

@@ -72,9 +72,9 @@ fn after_a_failed_sync_nothing_is_remembered_any_more() {
 fn where_space_cannot_be_reserved_the_pull_goes_on() {
     for device in ["/dev/full", "/dev/null"] {
         let file = File::options().write(true).open(device).expect("the device is there");
-        let refused = fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, 4096);
+        let refused = fs::fallocate(&file, fs::FallocateFlags::KEEP_SIZE, 0, 4096);
         assert!(refused.is_err(), "{device} can reserve, so this tests nothing");
-        assert_eq!(reserve(&file, 4096), Ok(()));
+        assert_eq!(crate::fetch::sink::space::reserve(&file, 0, 4096), Ok(()));
     }
 }
 
@@ -85,7 +85,7 @@ fn more_than_the_disk_has_is_refused_before_the_first_byte() {
     let refused = part.reserve(1 << 60);
     assert!(matches!(refused, Err(SinkError::DiskFull { needed: Some(_), .. })), "{refused:?}");
     part.reserve(3 << 20).expect("there is room for that");
-    assert_eq!(std::fs::metadata(place.path().join("x.part")).expect("there").len(), 0);
+    assert_eq!(std::fs::metadata(place.path().join("x.stroll.part")).expect("there").len(), 0);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_part_that_somebody_removed_is_forgotten_before_a_new_one_is_written() {
     part.checkpoint().expect("remembered");
     drop(part);
     assert!(journal().load().expect("read").is_some());
-    std::fs::remove_file(place.path().join("x.part")).expect("removed");
+    std::fs::remove_file(place.path().join("x.stroll.part")).expect("removed");
     drop(PartFile::open(folder, name(), Some(journal())).expect("it opens"));
     assert_eq!(journal().load().expect("read"), None);
 }
