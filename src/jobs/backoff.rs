@@ -32,8 +32,8 @@ impl Default for Patience {
     }
 }
 
-/// A broken connection is never waited for longer than this: curl's limit.
-const LONGEST_WAIT: Duration = Duration::from_secs(600);
+/// Longest wait after a broken or refused connection: a server that restarts is back within seconds.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// A refusal is never waited for longer than this, whatever the source says: a day's outage is somebody's to look at.
 const LONGEST_REFUSAL: Duration = Duration::from_secs(6 * 3600);
@@ -55,6 +55,11 @@ impl Backoff {
     /// Bytes came: the next failure is the first one again.
     pub fn progressed(&mut self) {
         self.failures = 0;
+    }
+
+    /// Failures in a row.
+    pub fn failures(&self) -> u32 {
+        self.failures
     }
 
     /// How long to wait after this; `None` if it is of no use, or was tried often enough.

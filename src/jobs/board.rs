@@ -104,6 +104,9 @@ pub struct JobReport {
     pub unseen_s: Option<f64>,
     /// How many bytes that are known to be there are not here yet.
     pub lag_bytes: Option<u64>,
+    /// How many listed names were refused: their files are never pulled.
+    #[serde(default)]
+    pub refused: u64,
     /// The file it is at.
     pub current: Option<String>,
     /// How much of it is here, and of how much.
@@ -210,6 +213,11 @@ impl Line {
         job.report.unseen_s = unseen.map(|unseen| unseen.as_secs_f64());
     }
 
+    /// So many names were refused.
+    pub fn set_refused(&self, count: u64) {
+        self.lock().report.refused = count;
+    }
+
     /// So many replicas were removed.
     pub fn deleted(&self, count: u64) {
         self.lock().report.deleted += count;
@@ -302,14 +310,14 @@ impl Job {
                     *have += bytes;
                 }
             }
-            engine::Event::Restarted => report.current_bytes = None,
+            engine::Event::Restarted(_) => report.current_bytes = None,
             engine::Event::Chunk(change) => {
                 report.chunk_bytes = Some(change.to);
                 report.chunk_changes.push(change.to_string());
                 let surplus = report.chunk_changes.len().saturating_sub(CHANGES);
                 report.chunk_changes.drain(..surplus);
             }
-            engine::Event::WasCut(_) => {}
+            engine::Event::WasCut(_) | engine::Event::Surplus(_) => {}
         }
     }
 
@@ -319,7 +327,7 @@ impl Job {
         self.report.current_bytes = None;
         match fate {
             Fate::Pulled { .. } => self.report.files += 1,
-            Fate::UpToDate => self.report.up_to_date += 1,
+            Fate::UpToDate(_) => self.report.up_to_date += 1,
             Fate::Failed(error) => match address {
                 Some(address) => self.failed(&format!("{address}: {error}")),
                 None => self.failed(&error.to_string()),

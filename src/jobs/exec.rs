@@ -33,7 +33,7 @@ use crate::fetch::{Fault, Slot};
 const KILL_MARGIN: Duration = Duration::from_millis(50);
 
 /// How long a command has to end by itself when it is the user who wants to stop, and the slot lasts.
-const STOP_GRACE: Duration = Duration::from_secs(5);
+const STOP_GRACE: Duration = Duration::from_millis(1_500);
 
 /// The clock is looked at so often: timers stand still while the computer sleeps.
 const LOOK_EVERY: Duration = Duration::from_millis(250);

@@ -11,6 +11,8 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::process::{Child, Command};
 
+use crate::fetch::children::RunningGroup;
+
 /// How often it is looked whether a group that was killed is gone.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -22,7 +24,7 @@ const PATIENT_LOOKS: u32 = 400;
 pub struct Group {
     child: Child,
     /// The group's number; `None` when nobody is in it any more, and the number may be somebody else's.
-    id: Option<Pid>,
+    id: Option<RunningGroup>,
     status: Option<ExitStatus>,
     /// Ends the group if we cannot.
     guard: Option<Box<Group>>,
@@ -31,8 +33,7 @@ pub struct Group {
 impl Group {
     /// Starts a command in a group of its own.
     pub fn start(mut command: Command) -> io::Result<Self> {
-        let child = command.process_group(0).spawn()?;
-        let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let (child, id) = RunningGroup::start(|| command.process_group(0).spawn(), Child::id)?;
         Ok(Self { child, id, status: None, guard: None })
     }
 
@@ -40,10 +41,14 @@ impl Group {
     /// then nobody else could. Nor could we if we were frozen.
     pub fn start_guarded(command: Command, limit: Duration) -> io::Result<Self> {
         let mut group = Self::start(command)?;
-        if let Some(id) = group.id {
+        if let Some(id) = group.id() {
             group.guard = Some(Box::new(Self::start(guard(id, limit))?));
         }
         Ok(group)
+    }
+
+    fn id(&self) -> Option<Pid> {
+        self.id.as_ref().map(RunningGroup::id)
     }
 
     /// Waits for the command itself; what it left behind may still run. May be given up and called again.
@@ -58,7 +63,7 @@ impl Group {
 
     /// Sends a signal to everybody in the group.
     pub fn signal(&self, signal: Signal) {
-        if let Some(id) = self.id {
+        if let Some(id) = self.id() {
             // Nobody there is as good as told.
             let _ = kill_process_group(id, signal);
         }
@@ -71,7 +76,7 @@ impl Group {
             self.signal(Signal::KILL);
             looks += 1;
             if looks == PATIENT_LOOKS {
-                tracing::warn!(group = ?self.id, "killed, and still there: it hangs in the kernel");
+                tracing::warn!(group = ?self.id(), "killed, and still there: it hangs in the kernel");
             }
             // Collects the command itself, which would stay in the group until then.
             if let Ok(status) = tokio::time::timeout(LOOK_EVERY, self.wait()).await {
@@ -103,7 +108,7 @@ impl Group {
 
     /// Whether somebody in the group still runs.
     fn is_alive(&self) -> bool {
-        let Some(id) = self.id else { return false };
+        let Some(id) = self.id() else { return false };
         if test_kill_process_group(id).is_err() {
             return false;
         }
@@ -235,7 +240,7 @@ mod tests {
     #[tokio::test]
     async fn a_guard_goes_with_its_group() {
         let mut group = Group::start_guarded(sh("exit 0"), HOUR).expect("it starts");
-        let guard = group.guard.as_ref().and_then(|guard| guard.id).expect("guarded");
+        let guard = group.guard.as_ref().and_then(|guard| guard.id()).expect("guarded");
         group.end().await.expect("it ends");
         while has_living_member(guard).expect("there is a table of processes") {
             tokio::time::sleep(LOOK_EVERY).await;

@@ -5,6 +5,7 @@
 //! name, however odd, is ever read as a command. A hook's output goes to stderr, since stdout is for data.
 //! What it leaves behind in the background ends with it.
 
+use std::ffi::OsStr;
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -87,7 +88,11 @@ impl Hook {
     }
 
     /// Runs it, for at most `limit`, with these variables. If the run is given up (dropped), so is the command.
-    pub async fn run(&self, vars: &[(&str, String)], limit: Duration) -> Result<ExitStatus, HookError> {
+    pub async fn run<V: AsRef<OsStr>>(
+        &self,
+        vars: &[(&str, V)],
+        limit: Duration,
+    ) -> Result<ExitStatus, HookError> {
         let wrong = |error| HookError::Run { command: self.command.clone(), error };
         let mut running =
             Running { group: Some(Group::start(self.prepare(vars)?).map_err(wrong)?), grace: self.grace };
@@ -100,7 +105,7 @@ impl Hook {
         Err(HookError::TooSlow { command: self.command.clone(), limit })
     }
 
-    fn prepare(&self, vars: &[(&str, String)]) -> Result<Command, HookError> {
+    fn prepare<V: AsRef<OsStr>>(&self, vars: &[(&str, V)]) -> Result<Command, HookError> {
         let mut command = Command::new("/bin/sh");
         // A leading dash would be an option otherwise.
         command.arg("-c").arg("--").arg(&self.command);
@@ -192,10 +197,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_hook_sees_its_variables_and_says_how_it_ended() {
-        let status =
-            hook("test \"$STROLL_SIZE\" = 17 && exit 3").run(&[("STROLL_SIZE", "17".into())], LONG).await;
+        let status = hook("test \"$STROLL_SIZE\" = 17 && exit 3").run(&[("STROLL_SIZE", "17")], LONG).await;
         assert_eq!(status.expect("it runs").code(), Some(3));
-        let status = hook("-x 2>/dev/null").run(&[], LONG).await;
+        let status = hook("-x 2>/dev/null").run::<String>(&[], LONG).await;
         assert_eq!(status.expect("it runs").code(), Some(127));
     }
 
@@ -223,9 +227,9 @@ mod tests {
         assert!(matches!(Hook::parse("  "), Err(HookError::Empty)));
         assert!(matches!(Hook::parse("a\0b"), Err(HookError::Zero)));
         assert!(matches!(Hook::parse(&"x".repeat(100_000)), Err(HookError::TooLong)));
-        let run = hook("true").run(&[("PATH", "/tmp".into())], LONG).await;
+        let run = hook("true").run(&[("PATH", "/tmp")], LONG).await;
         assert!(matches!(run, Err(HookError::Variable(name)) if name == "PATH"));
-        let run = hook("true").run(&[("STROLL_FILE", "a\0b".into())], LONG).await;
+        let run = hook("true").run(&[("STROLL_FILE", "a\0b")], LONG).await;
         assert!(matches!(run, Err(HookError::Run { .. })));
     }
 

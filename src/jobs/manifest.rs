@@ -14,6 +14,8 @@ use redb::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::moved;
+
 /// By the path below the target, with slashes.
 const REPLICAS: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("replicas");
 
@@ -41,18 +43,44 @@ pub struct Record {
     /// The time that we gave the replica: with another one it is not as we left it.
     #[serde(default)]
     pub replica_s: Option<i64>,
-    /// What the source's listing said when this was known to be the same file, where that is no exact time.
+    /// Entity tag of the version that was pulled.
+    #[serde(default)]
+    pub etag: Option<String>,
+    /// What the source's listing stated when the source was last asked for this file.
     #[serde(default)]
     pub listed: Option<Listed>,
 }
 
-/// A time that a listing writes without its zone, or not to the second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Statement of a listing about a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listed {
-    /// As it was written.
-    pub coarse_s: i64,
-    /// When that was, in seconds since 1970.
+    /// Time as it was written, without zone or not to the second.
+    #[serde(default)]
+    pub coarse_s: Option<i64>,
+    /// Time to the second, in seconds since 1970.
+    #[serde(default)]
+    pub exact_s: Option<i64>,
+    /// Size, if written to the byte.
+    #[serde(default)]
+    pub size: Option<u64>,
+    /// When the statement was last compared with the source's own answer, in seconds since 1970.
     pub seen_s: i64,
+    /// Result of that comparison.
+    #[serde(default)]
+    pub standing: Standing,
+}
+
+/// Relation between a listed time and the version that the source served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Standing {
+    /// The listed time is that of the version: the same statement needs no question.
+    #[default]
+    Settled,
+    /// The listed time may be that of another version: the source is asked in every run.
+    Open,
+    /// The listed time has changed while the version has not: the source serves an older version than it lists.
+    Contradicted,
 }
 
 /// What goes wrong with a manifest.
@@ -99,12 +127,33 @@ impl Manifest {
         state.join("manifests").join(format!("{id}.redb"))
     }
 
-    /// Opens the manifest of a target, or makes it. Nobody else can have it open at the same time.
+    /// Opens the manifest of a target, or makes it. Nobody else can have it open at the same time. The manifest of a folder
+    /// that was moved to this place goes with it.
     pub fn open(state: &Path, target: &Path) -> Result<Self, ManifestError> {
         let path = Self::path_for(state, target);
         let failed = |source| ManifestError::Io { path: path.clone(), source };
         let folder = path.parent().unwrap_or(state);
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        moved::adopt(state, target).map_err(failed)?;
+        let manifest = Self::open_at(path.clone(), target)?;
+        moved::record(state, target).map_err(failed)?;
+        Ok(manifest)
+    }
+
+    /// Opens the manifest of a target if there is one, also that of a folder that was moved to this place. Changes nothing.
+    pub fn open_known(state: &Path, target: &Path) -> Result<Option<Self>, ManifestError> {
+        let path = Self::path_for(state, target);
+        let known = if path.exists() {
+            Some(path)
+        } else {
+            moved::find(state, target, false).map(|known| known.manifest)
+        };
+        known.map(|path| Self::open_at(path, target)).transpose()
+    }
+
+    /// Opens the manifest in this file, which belongs to `target`.
+    pub(super) fn open_at(path: PathBuf, target: &Path) -> Result<Self, ManifestError> {
+        let failed = |source| ManifestError::Io { path: path.clone(), source };
         let mut options = std::fs::OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
         let opened = Database::builder().set_cache_size(CACHE_BYTES).create_file(file.map_err(failed)?);

@@ -12,6 +12,7 @@
 //! | [`verify`] | reads replicas again: are they what was pulled? |
 //! | [`subscribe`] | follows a stream of files |
 //! | [`manifest`] | what is remembered of a tree of replicas |
+//! | `moved` | finds the manifest of a folder that was moved |
 //! | [`board`] | what the jobs are doing, for all to see |
 //! | [`schedule`] | when a job runs again |
 //! | [`filter`] | which files are meant |
@@ -29,6 +30,7 @@ pub mod group;
 pub mod hook;
 pub mod manifest;
 pub mod mirror;
+mod moved;
 pub mod pull;
 pub mod schedule;
 pub mod slots;

@@ -204,6 +204,14 @@ impl Filter {
         !self.only_included
     }
 
+    /// Whether a name that was refused would have been meant: a path that ends in a slash is a folder's.
+    pub fn allows_refused(&self, path: &str) -> bool {
+        match path.strip_suffix('/') {
+            Some(folder) => self.allows_folder(folder),
+            None => self.allows_path(path),
+        }
+    }
+
     /// When a file must have been changed to be meant, in seconds since 1970; `None` if ages do not matter.
     pub fn changed_within(&self, now_s: i64) -> Option<RangeInclusive<i64>> {
         let first = self.max_age_s.map(|max| now_s.saturating_sub(max));

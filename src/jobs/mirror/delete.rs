@@ -5,15 +5,15 @@
 //! ```
 //!
 //! Everything goes through the target's open folder. Never touched: what we would never have made (links, pipes, names that are
-//! not ours), `.part` files, hidden names that no mirror brought, and what the filter leaves out unless that is asked for.
+//! not ours), our temporary files, hidden names that no mirror brought, and what the filter leaves out unless that is asked for.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::found::{Seen, path_of};
 use super::spec::{Delete, MaxDelete, Spec};
 use super::walk::DEEPEST;
-use crate::fetch::name::PART_ENDING;
 use crate::fetch::sink::{Folder, Here, SinkError};
 use crate::fetch::{EntryKind, Name};
 
@@ -95,6 +95,8 @@ pub struct Doomed {
     pub below: Vec<Name>,
     /// Its name.
     pub name: Name,
+    /// The filter leaves it out, or the listing shows a folder of this name: the source need not be asked.
+    pub is_certain: bool,
 }
 
 impl Doomed {
@@ -113,6 +115,19 @@ pub struct Survey {
     pub doomed: Vec<Doomed>,
     /// Folders that are not there, deepest first.
     folders: Vec<Vec<Name>>,
+    /// Folders that are in no listing, deepest first.
+    unlisted_folders: Vec<Vec<Name>>,
+}
+
+/// What was removed, or would be.
+#[derive(Debug, Default)]
+pub struct Removed {
+    /// Files.
+    pub files: Vec<String>,
+    /// Folders that were empty by then.
+    pub folders: Vec<String>,
+    /// What ended it early.
+    pub error: Option<SinkError>,
 }
 
 /// Looks through the target.
@@ -121,6 +136,10 @@ pub struct Surveyor<'a> {
     pub spec: &'a Spec,
     /// What is at the source.
     pub seen: &'a Seen,
+    /// Entries of the source that the filter leaves out, if `--delete-excluded` removes their replicas.
+    pub left_out: &'a Seen,
+    /// Symbolic links of the source: what is here under their names is neither counted nor removed.
+    pub links: &'a Seen,
     /// Whether a mirror brought this file.
     pub is_known: &'a dyn Fn(&str) -> bool,
     /// In seconds since 1970.
@@ -143,16 +162,21 @@ impl Surveyor<'_> {
     ) -> Result<(), SinkError> {
         for name in folder.names()? {
             let path = path_of(below, name.as_str());
+            if self.links.contains(&path, EntryKind::File) {
+                continue;
+            }
             match folder.look(&name)? {
                 Some(Here::File(replica)) if self.counts(&name, &path) => {
                     survey.files_here += 1;
                     let is_there = self.seen.contains(&path, EntryKind::File);
                     let (size, time) = (Some(replica.size), Some(replica.modified_s));
-                    if !is_there
-                        && (self.takes_excluded()
-                            || self.spec.filter.allows_file(&path, size, time, self.now_s))
-                    {
-                        survey.doomed.push(Doomed { below: below.clone(), name });
+                    let is_allowed = self.spec.filter.allows_file(&path, size, time, self.now_s);
+                    if !is_there && (self.takes_excluded() || is_allowed) {
+                        let is_certain = !is_allowed
+                            || self.seen.contains(&path, EntryKind::Folder)
+                            || self.is_left_out(below, &path)
+                            || self.is_below_a_file(below);
+                        survey.doomed.push(Doomed { below: below.clone(), name, is_certain });
                     }
                 }
                 // What is deeper than any walk goes was not made by one.
@@ -161,7 +185,11 @@ impl Surveyor<'_> {
                     below.push(name);
                     self.look(&inner, below, survey)?;
                     if !self.seen.contains(&path, EntryKind::Folder) {
-                        survey.folders.push(below.clone());
+                        let is_certain =
+                            self.seen.contains(&path, EntryKind::File) || self.is_left_out(below, &path);
+                        let folders =
+                            if is_certain { &mut survey.folders } else { &mut survey.unlisted_folders };
+                        folders.push(below.clone());
                     }
                     below.pop();
                 }
@@ -171,6 +199,19 @@ impl Surveyor<'_> {
         Ok(())
     }
 
+    /// True if the source has the file, or a folder above it, and the filter leaves it out.
+    fn is_left_out(&self, below: &[Name], path: &str) -> bool {
+        self.left_out.contains(path, EntryKind::File)
+            || folders_above(below).any(|folder| self.left_out.contains(&folder, EntryKind::Folder))
+    }
+
+    /// True if a folder above it is a file at the source now. A link counts as both and proves nothing.
+    fn is_below_a_file(&self, below: &[Name]) -> bool {
+        folders_above(below).any(|path| {
+            self.seen.contains(&path, EntryKind::File) && !self.seen.contains(&path, EntryKind::Folder)
+        })
+    }
+
     fn takes_excluded(&self) -> bool {
         self.spec.delete.as_ref().is_some_and(|delete| delete.excluded)
     }
@@ -178,7 +219,7 @@ impl Surveyor<'_> {
     /// Whether a file is one that mirrors make.
     fn counts(&self, name: &Name, path: &str) -> bool {
         let is_hidden = path.split('/').any(|part| part.starts_with('.'));
-        !name.as_str().ends_with(PART_ENDING) && (!is_hidden || (self.spec.hidden && (self.is_known)(path)))
+        !name.is_temporary() && (!is_hidden || (self.spec.hidden && (self.is_known)(path)))
     }
 
     fn enters(&self, name: &Name, path: &str) -> bool {
@@ -187,42 +228,84 @@ impl Surveyor<'_> {
     }
 }
 
+/// The paths of the folders down to a file, from the root on.
+fn folders_above(below: &[Name]) -> impl Iterator<Item = String> + '_ {
+    below
+        .iter()
+        .enumerate()
+        .map(|(depth, name)| path_of(below.get(..depth).unwrap_or_default(), name.as_str()))
+}
+
 impl Survey {
-    /// Removes what is doomed, or moves it away, and then the folders that are empty by it. Gives what is gone; an error
-    /// ends it, and what went before stays gone.
-    pub fn remove(
+    /// Takes out the folders that the source has to be asked for: those that held none of the files that would go.
+    pub fn take_folders_to_ask_for(&mut self) -> Vec<Vec<Name>> {
+        let doomed = &self.doomed;
+        let held_some = |folder: &Vec<Name>| doomed.iter().any(|doomed| doomed.below.starts_with(folder));
+        let (gone, unsure) = std::mem::take(&mut self.unlisted_folders).into_iter().partition(held_some);
+        self.add_folders(gone);
+        unsure
+    }
+
+    /// Adds folders that are gone at the source.
+    pub fn add_folders(&mut self, folders: Vec<Vec<Name>>) {
+        self.folders.extend(folders);
+        self.folders.sort_by_key(|folder| std::cmp::Reverse(folder.len()));
+    }
+
+    /// Says what [`remove`](Self::remove) would remove.
+    pub fn plan(&self, target: &Arc<Folder>) -> Result<Removed, SinkError> {
+        let files: Vec<String> = self.doomed.iter().map(Doomed::path).collect();
+        let mut gone: BTreeSet<String> = files.iter().cloned().collect();
+        let mut folders = Vec::new();
+        for below in &self.folders {
+            let Some(folder) = descend(target, below, false)? else { continue };
+            if folder.names()?.iter().all(|name| gone.contains(&path_of(below, name.as_str()))) {
+                gone.insert(path_of(below, "").trim_end_matches('/').to_owned());
+                folders.push(path_of(below, ""));
+            }
+        }
+        Ok(Removed { files, folders, error: None })
+    }
+
+    /// Removes what is doomed, or moves it away, and then the folders that are empty by it. An error ends it, and what went
+    /// before stays gone.
+    pub fn remove(&self, target: &Arc<Folder>, backup: Option<&Path>) -> Removed {
+        let mut removed = Removed::default();
+        removed.error = self.remove_into(target, backup, &mut removed).err();
+        removed
+    }
+
+    fn remove_into(
         &self,
         target: &Arc<Folder>,
         backup: Option<&Path>,
-    ) -> (Vec<String>, Result<(), SinkError>) {
-        let mut gone = Vec::new();
-        let mut remove = || -> Result<(), SinkError> {
-            let backup = match backup {
-                Some(path) => Some(open_backup(target, path)?),
-                None => None,
-            };
-            for doomed in &self.doomed {
-                let Some(folder) = descend(target, &doomed.below, false)? else { continue };
-                match &backup {
-                    Some(backup) => {
-                        if let Some(to) = descend(backup, &doomed.below, true)? {
-                            folder.move_file(&doomed.name, &to)?;
-                        }
-                    }
-                    None => folder.remove_file(&doomed.name)?,
-                }
-                gone.push(doomed.path());
-            }
-            for folder in &self.folders {
-                let Some((name, below)) = folder.split_last() else { continue };
-                if let Some(above) = descend(target, below, false)? {
-                    above.remove_folder(name)?;
-                }
-            }
-            Ok(())
+        removed: &mut Removed,
+    ) -> Result<(), SinkError> {
+        let backup = match backup {
+            Some(path) => Some(open_backup(target, path)?),
+            None => None,
         };
-        let result = remove();
-        (gone, result)
+        for doomed in &self.doomed {
+            let Some(folder) = descend(target, &doomed.below, false)? else { continue };
+            match &backup {
+                Some(backup) => {
+                    if let Some(to) = descend(backup, &doomed.below, true)? {
+                        folder.move_file(&doomed.name, &to)?;
+                    }
+                }
+                None => folder.remove_file(&doomed.name)?,
+            }
+            removed.files.push(doomed.path());
+        }
+        for folder in &self.folders {
+            let Some((name, below)) = folder.split_last() else { continue };
+            if let Some(above) = descend(target, below, false)?
+                && above.remove_folder(name)?
+            {
+                removed.folders.push(path_of(folder, ""));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -32,12 +32,26 @@ pub struct Counts {
     pub excluded: u64,
     /// Hidden names that nobody asked for.
     pub hidden: u64,
+    /// Symbolic links at the source that the filter does not leave out.
+    pub links: u64,
+    /// Links that were followed.
+    pub links_followed: u64,
+    /// Links that were not followed: `--links skip`, out of the tree, or a loop.
+    pub links_skipped: u64,
+    /// Links that lead nowhere.
+    pub links_broken: u64,
+    /// Empty folders that were made, or would be.
+    pub folders_made: u64,
+    /// Empty folders that were removed, or would be.
+    pub folders_deleted: u64,
     /// Files that were begun and not ended, or not begun for want of `--max-transfer`.
     pub left: u64,
     /// Files that would be pulled (dry run).
     pub planned: u64,
     /// Replicas that were removed, or would be.
     pub deleted: u64,
+    /// Replicas that are in no listing but were not confirmed as missing at the source.
+    pub kept: u64,
 }
 
 /// Something that went wrong with one entry.
@@ -70,6 +84,33 @@ pub enum What {
     /// Too deep, or too much.
     #[error("{0}")]
     Bound(&'static str),
+    /// A symbolic link, with `--links fail`.
+    #[error("a symbolic link at the source, which --links fail does not allow")]
+    Link,
+    /// Files that are not in its listing exist at the source.
+    #[error("its listing is not complete: it does not show {}", if *.0 == 1 { "1 file that exists".to_owned() } else { format!("{} files that exist", .0) })]
+    Unlisted(u64),
+    /// A file that is in no listing, and the source did not say whether it exists.
+    #[error("not removed: it is in no listing, but the source does not say that it is gone: {0}")]
+    Unconfirmed(Fault),
+}
+
+/// A symbolic link that brings nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SkippedLink {
+    /// Below the root.
+    pub path: String,
+    /// Its target, escaped, if the listing states it.
+    pub target: Option<String>,
+    /// The reason.
+    pub why: &'static str,
+}
+
+impl std::fmt::Display for SkippedLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "symbolic link {} {}", self.path, self.why)?;
+        self.target.as_ref().map_or(Ok(()), |target| write!(f, ": {target}"))
+    }
 }
 
 /// A file that would be pulled.
@@ -93,8 +134,12 @@ pub enum Why {
     Size,
     /// It has another time.
     Time,
-    /// The listing does not tell: the source would be asked.
+    /// The listing does not tell: the source is asked.
     Unsure,
+    /// The source was asked: the replica is not up to date.
+    Changed,
+    /// It was pulled within the second of its last change, and may have been changed again within that second.
+    Recent,
 }
 
 impl Why {
@@ -105,6 +150,8 @@ impl Why {
             Self::Size => "another size",
             Self::Time => "another time",
             Self::Unsure => "the source would be asked",
+            Self::Changed => "changed at the source",
+            Self::Recent => "pulled within the second of its last change",
         }
     }
 }
@@ -120,6 +167,14 @@ pub struct Found {
     pub planned: Vec<Planned>,
     /// What is there; empty if nobody wanted to know.
     pub seen: Seen,
+    /// Entries that the filter leaves out; empty without `--delete-excluded`.
+    pub left_out: Seen,
+    /// Names of symbolic links that bring nothing. What is here under them is kept.
+    pub kept_links: Seen,
+    /// The same links for a report, the first thousand.
+    pub links: Vec<SkippedLink>,
+    /// Empty folders that were made, or would be.
+    pub folders_made: Vec<String>,
     /// How many entries the root has, if it was listed.
     pub root_entries: Option<usize>,
     /// Entries that something of another kind is in the way of.
@@ -137,6 +192,14 @@ impl Found {
     pub fn is_only_in_the_way(&self) -> bool {
         let Counts { failed, refused, left, .. } = self.counts;
         self.is_whole && failed == self.conflicts && refused + left == 0
+    }
+
+    /// Keeps what is here under the name of a symbolic link.
+    pub(super) fn keep_link(&mut self, path: &str) {
+        for kind in [EntryKind::File, EntryKind::Folder] {
+            self.seen.insert(path, kind);
+        }
+        self.kept_links.insert(path, EntryKind::File);
     }
 
     pub(super) fn add(&mut self, trouble: Trouble) {
@@ -158,6 +221,11 @@ impl Seen {
     /// There is this file, or folder.
     pub fn insert(&mut self, path: &str, kind: EntryKind) {
         self.0.insert(hash(path, kind));
+    }
+
+    /// There is no file, or folder, of this name after all.
+    pub fn remove(&mut self, path: &str, kind: EntryKind) {
+        self.0.remove(&hash(path, kind));
     }
 
     /// Whether there is.

@@ -4,32 +4,44 @@
 //! |---|---|
 //! | [`spec`] | what a mirror is to do |
 //! | [`walk`] | the way through the source's tree: what is there, and what of it is wanted |
+//! | `compare` | whether a replica is the file that a listing shows |
 //! | [`found`] | what that came to |
+//! | `zones` | time zones of listings |
+//! | `links` | where symbolic links of the source lead |
 //! | `here` | the tree that is here, and what is remembered of it |
+//! | `confirm` | asks the source for each file before its replica is removed |
 //! | [`delete`] | what is here and not there any more |
 //!
 //! A file that is here whole is up to date in the next run, and one that is half here is continued, so a mirror that was
 //! interrupted in the middle of its tree goes on there.
 
+mod compare;
+mod confirm;
 pub mod delete;
 pub mod found;
 mod here;
+mod links;
+mod names;
 pub mod spec;
 pub mod walk;
+mod zones;
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
 use super::manifest::{Manifest, ManifestError};
-use super::pull::{Config, Totals, Watch, pull};
+use super::pull::{Config, Event, Fate, Totals, Watch, pull};
 use super::slots::Slots;
+use crate::fetch::Fault;
+use crate::fetch::engine::PullError;
 use crate::fetch::limit::Limiter;
 use crate::fetch::sink::{Folder, SinkError};
-use delete::{Facts, Refusal, Surveyor};
-pub use found::{Counts, Found, Planned, Trouble, What, Why};
+use confirm::Confirm;
+use delete::{Doomed, Facts, Refusal, Removed, Survey, Surveyor};
+pub use found::{Counts, Found, Planned, SkippedLink, Trouble, What, Why};
 use here::{Recorder, Tree, forget_gone};
-pub use spec::{By, Compare, Delete, MaxDelete, Order, Spec, SpecError};
+pub use spec::{By, Compare, Delete, Links, MaxDelete, Order, Spec, SpecError};
 use walk::Walk;
 
 /// Why a mirror could not even begin, or not be remembered.
@@ -55,10 +67,20 @@ pub struct Outcome {
     pub totals: Totals,
     /// What was removed, or would be (dry run).
     pub deleted: Vec<String>,
+    /// Empty folders that were removed, or would be.
+    pub deleted_folders: Vec<String>,
+    /// Replicas that are in no listing but were not confirmed as missing at the source.
+    pub kept: Vec<String>,
     /// Why nothing was removed.
     pub refusal: Option<Refusal>,
     /// What went wrong while removing.
     pub delete_error: Option<SinkError>,
+}
+
+impl Outcome {
+    fn has_removed(&self) -> bool {
+        !self.deleted.is_empty() || !self.deleted_folders.is_empty()
+    }
 }
 
 /// Mirrors a tree, in the slots that are given, until `stop` says otherwise.
@@ -72,13 +94,27 @@ pub async fn mirror(
 ) -> Result<Outcome, MirrorError> {
     let spec = Arc::new(spec.clone());
     let place = open(&spec, config).await?;
-    let mut outcome = once(&spec, config, &place, slots, limiter, stop, watch).await?;
+    let mut outcome = once(&spec, config, &place, slots, limiter, stop, watch, false).await?;
     // What was in the way of a file or folder has gone: now it can come.
-    if outcome.found.conflicts > 0 && !outcome.deleted.is_empty() && !spec.dry_run {
-        let again = once(&spec, config, &place, slots, limiter, stop, watch).await?;
-        outcome = join(outcome, again);
+    if outcome.found.conflicts > 0 && outcome.has_removed() {
+        let again = once(&spec, config, &place, slots, limiter, stop, watch, spec.dry_run).await?;
+        outcome = if spec.dry_run { again } else { join(outcome, again) };
     }
     Ok(outcome)
+}
+
+/// Tells everything but the failures of files that turn out to be folders: those are visited.
+struct FoldersAside<'a>(&'a dyn Watch);
+
+impl Watch for FoldersAside<'_> {
+    fn on(&self, event: Event<'_>) {
+        match event {
+            Event::Ended { index, fate: Fate::Failed(PullError::Source(Fault::IsFolder(_))) } => {
+                self.0.on(Event::Ended { index, fate: &Fate::NotMeant });
+            }
+            event => self.0.on(event),
+        }
+    }
 }
 
 /// The target and what is remembered of it; neither is made for a dry run.
@@ -95,10 +131,12 @@ async fn open(spec: &Arc<Spec>, config: &Config) -> Result<Place, MirrorError> {
             return Ok(Place { target: None, manifest: None });
         }
         let target = Folder::open_tree_target(&spec.target, !spec.dry_run)?;
-        let is_new = !Manifest::path_for(&state, &spec.target).exists();
-        let manifest =
-            if spec.dry_run && is_new { None } else { Some(Arc::new(Manifest::open(&state, &spec.target)?)) };
-        Ok(Place { target: Some(Arc::new(target)), manifest })
+        let manifest = if spec.dry_run {
+            Manifest::open_known(&state, &spec.target)?
+        } else {
+            Some(Manifest::open(&state, &spec.target)?)
+        };
+        Ok(Place { target: Some(Arc::new(target)), manifest: manifest.map(Arc::new) })
     })
     .await?
 }
@@ -107,6 +145,7 @@ async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
     tokio::task::spawn_blocking(work).await.map_err(|_| MirrorError::Gone)
 }
 
+#[expect(clippy::too_many_arguments, reason = "they are what one pass has in common with the next")]
 async fn once(
     spec: &Arc<Spec>,
     config: &Config,
@@ -115,26 +154,51 @@ async fn once(
     limiter: &Limiter,
     stop: &watch::Receiver<bool>,
     watch: &dyn Watch,
+    replaces: bool,
 ) -> Result<Outcome, MirrorError> {
     let recorder = match &place.manifest {
         Some(manifest) if !spec.dry_run => Some(Recorder::start(Arc::clone(manifest), spec.target.clone())),
         _ => None,
     };
     let notes = recorder.as_ref().map(Recorder::notes);
-    let tree = Tree::new(place.target.clone(), place.manifest.clone(), notes);
-    let walk = Walk::new(Arc::clone(spec), tree);
-    let (walk, totals) = pull(walk, config, slots, limiter, stop, watch).await;
+    let tree = Tree::new(place.target.clone(), place.manifest.clone(), notes, spec.dry_run);
+    let walk = Walk::new(Arc::clone(spec), tree).replacing(replaces);
+    let (walk, totals) = pull(walk, config, slots, limiter, stop, &FoldersAside(watch)).await;
     // With the walk goes its line to the recorder, who then ends.
     let found = walk.finish();
     if let Some(recorder) = recorder {
         off_thread(move || recorder.finish()).await??;
     }
-    let mut outcome = Outcome { found, totals, deleted: Vec::new(), refusal: None, delete_error: None };
+    let mut outcome = Outcome {
+        found,
+        totals,
+        deleted: Vec::new(),
+        deleted_folders: Vec::new(),
+        kept: Vec::new(),
+        refusal: None,
+        delete_error: None,
+    };
     if spec.delete.is_some()
         && let Some(target) = place.target.clone()
     {
         let (spec, manifest) = (Arc::clone(spec), place.manifest.clone());
-        outcome = off_thread(move || clean(&spec, &target, manifest.as_deref(), outcome)).await??;
+        let (surveyed, spec_, target_, manifest_) =
+            (outcome, Arc::clone(&spec), Arc::clone(&target), manifest.clone());
+        let (mut surveyed, survey) =
+            off_thread(move || look(&spec_, &target_, manifest_.as_deref(), surveyed)).await??;
+        if let Some(mut survey) = survey {
+            let folders = survey.take_folders_to_ask_for();
+            let doomed = std::mem::take(&mut survey.doomed);
+            let (certain, asked) = doomed.into_iter().partition(|doomed: &Doomed| doomed.is_certain);
+            survey.doomed = certain;
+            let confirm = Confirm::new(spec.source.clone(), asked, folders);
+            let (confirm, totals) = pull(confirm, config, slots, limiter, stop, watch).await;
+            add(&mut surveyed.totals, totals);
+            take_over(confirm, &mut survey, &mut surveyed);
+            surveyed =
+                off_thread(move || clean(&spec, &target, manifest.as_deref(), &survey, surveyed)).await??;
+        }
+        outcome = surveyed;
     }
     if let Place { target: Some(target), manifest: Some(manifest) } = place.clone()
         && outcome.found.is_complete
@@ -148,14 +212,24 @@ async fn once(
     Ok(outcome)
 }
 
-/// Removes what is here and not there.
-fn clean(
+/// Takes over what the source said of the candidates.
+fn take_over(mut confirm: Confirm, survey: &mut Survey, outcome: &mut Outcome) {
+    confirm.tell(&mut outcome.found);
+    outcome.kept = confirm.kept;
+    outcome.found.counts.kept = outcome.kept.len() as u64;
+    survey.doomed.extend(confirm.gone);
+    survey.doomed.sort_by_cached_key(Doomed::path);
+    survey.add_folders(confirm.folders_gone);
+}
+
+/// Finds the replicas that may be removed; `None` if nothing may be.
+fn look(
     spec: &Spec,
     target: &Arc<Folder>,
     manifest: Option<&Manifest>,
     mut outcome: Outcome,
-) -> Result<Outcome, MirrorError> {
-    let Some(delete) = &spec.delete else { return Ok(outcome) };
+) -> Result<(Outcome, Option<Survey>), MirrorError> {
+    let Some(delete) = &spec.delete else { return Ok((outcome, None)) };
     let found = &mut outcome.found;
     // What stands in the way of something else is the one trouble that removing it cures.
     let is_complete = found.is_complete || found.is_only_in_the_way();
@@ -167,39 +241,62 @@ fn clean(
     };
     if !is_complete {
         outcome.refusal = delete::allows(delete, facts).err();
-        return Ok(outcome);
+        return Ok((outcome, None));
     }
     let is_known = |path: &str| manifest.is_some_and(|manifest| matches!(manifest.find(path), Ok(Some(_))));
     let now_s = jiff::Timestamp::now().as_second();
-    let surveyor = Surveyor { spec, seen: &found.seen, is_known: &is_known, now_s };
+    let surveyor = Surveyor {
+        spec,
+        seen: &found.seen,
+        left_out: &found.left_out,
+        links: &found.kept_links,
+        is_known: &is_known,
+        now_s,
+    };
     let survey = match surveyor.survey(target) {
         Ok(survey) => survey,
         Err(error) => {
             outcome.delete_error = Some(error);
-            return Ok(outcome);
+            return Ok((outcome, None));
         }
     };
     facts.files_before = match manifest {
         Some(manifest) => remembered(spec, manifest, now_s)?,
         None => 0,
     };
-    facts.files_here = survey.files_here;
+    // The real run weighs what is here after it has pulled.
+    let new = found.planned.iter().filter(|planned| planned.why == Why::New).count() as u64;
+    facts.files_before += new;
+    facts.files_here = survey.files_here + new;
     facts.doomed = survey.doomed.len() as u64;
     if let Err(refusal) = delete::allows(delete, facts) {
         outcome.refusal = Some(refusal);
-        return Ok(outcome);
+        return Ok((outcome, None));
     }
-    if spec.dry_run {
-        outcome.deleted = survey.doomed.iter().map(delete::Doomed::path).collect();
+    Ok((outcome, Some(survey)))
+}
+
+/// Removes replicas that are confirmed as missing at the source.
+fn clean(
+    spec: &Spec,
+    target: &Arc<Folder>,
+    manifest: Option<&Manifest>,
+    survey: &Survey,
+    mut outcome: Outcome,
+) -> Result<Outcome, MirrorError> {
+    let Some(delete) = &spec.delete else { return Ok(outcome) };
+    let removed = if spec.dry_run {
+        survey.plan(target).unwrap_or_else(|error| Removed { error: Some(error), ..Removed::default() })
     } else {
-        let (gone, result) = survey.remove(target, delete.backup.as_deref());
-        outcome.delete_error = result.err();
-        if let Some(manifest) = manifest {
-            manifest.write(gone.iter().map(|path| (path.as_str(), None)))?;
-        }
-        outcome.deleted = gone;
+        survey.remove(target, delete.backup.as_deref())
+    };
+    if let Some(manifest) = manifest.filter(|_| !spec.dry_run) {
+        manifest.write(removed.files.iter().map(|path| (path.as_str(), None)))?;
     }
-    found.counts.deleted = outcome.deleted.len() as u64;
+    outcome.delete_error = removed.error;
+    outcome.found.counts.deleted = removed.files.len() as u64;
+    outcome.found.counts.folders_deleted = removed.folders.len() as u64;
+    (outcome.deleted, outcome.deleted_folders) = (removed.files, removed.folders);
     Ok(outcome)
 }
 
@@ -220,8 +317,18 @@ fn join(first: Outcome, second: Outcome) -> Outcome {
     joined.found.counts.pulled += first.found.counts.pulled;
     joined.found.counts.deleted += first.found.counts.deleted;
     joined.deleted.splice(0..0, first.deleted);
+    joined.found.counts.folders_made += first.found.counts.folders_made;
+    joined.found.folders_made.splice(0..0, first.found.folders_made);
+    joined.found.counts.folders_deleted += first.found.counts.folders_deleted;
+    joined.deleted_folders.splice(0..0, first.deleted_folders);
+    joined.kept.extend(first.kept.into_iter().filter(|path| !joined.kept.contains(path)).collect::<Vec<_>>());
+    joined.found.counts.kept = joined.kept.len() as u64;
     joined.delete_error = joined.delete_error.or(first.delete_error);
-    let (totals, before) = (&mut joined.totals, first.totals);
+    add(&mut joined.totals, first.totals);
+    joined
+}
+
+fn add(totals: &mut Totals, before: Totals) {
     totals.bytes += before.bytes;
     totals.elapsed_s += before.elapsed_s;
     totals.waited_s += before.waited_s;
@@ -229,5 +336,7 @@ fn join(first: Outcome, second: Outcome) -> Outcome {
     totals.slots += before.slots;
     totals.cuts += before.cuts;
     totals.listings += before.listings;
-    joined
+    if let Some(checksums) = before.checksums {
+        totals.checksums.get_or_insert_default().merge(checksums);
+    }
 }

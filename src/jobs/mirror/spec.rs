@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-use crate::fetch::{Address, Entry};
+use crate::fetch::Address;
+use crate::fetch::listing::Entries;
 use crate::jobs::filter::Filter;
 
 /// A mirror.
@@ -27,8 +28,25 @@ pub struct Spec {
     pub max_transfer: Option<u64>,
     /// Whether names that start with a dot are meant, too.
     pub hidden: bool,
+    /// Only names that every platform can hold.
+    pub portable_names: bool,
+    /// What is done about symbolic links at an FTP source.
+    pub links: Links,
     /// Only say what would be done.
     pub dry_run: bool,
+}
+
+/// What is done about symbolic links at the source. HTTP servers do not show which entries are links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Links {
+    /// Mirrored as what they lead to, if that is in the mirrored tree.
+    #[default]
+    Follow,
+    /// Counted and reported.
+    Skip,
+    /// Each is an error.
+    Fail,
 }
 
 /// When a replica is up to date.
@@ -101,20 +119,24 @@ impl FromStr for Order {
 
 impl Order {
     /// Puts entries, which are in the order of their names, into this one. What a listing does not tell comes last.
-    pub(super) fn sort(self, entries: &mut [Entry]) {
+    pub(super) fn sort(self, entries: &mut Entries) {
         let Self { by, descending } = self;
-        let value = |entry: &Entry| match by {
+        let value = |size: Option<u64>, time_s: Option<i64>| match by {
             By::Name => None,
-            By::Size => entry.size.map(i128::from),
-            By::Mtime => entry.modified_s.or(entry.coarse_s).map(i128::from),
+            By::Size => size.map(i128::from),
+            By::Mtime => time_s.map(i128::from),
         };
         match (by, descending) {
             (By::Name, false) => {}
             (By::Name, true) => entries.reverse(),
-            (_, false) => entries.sort_by_key(|entry| (value(entry).is_none(), value(entry))),
-            (_, true) => {
-                entries.sort_by_key(|entry| (value(entry).is_none(), value(entry).map(std::cmp::Reverse)));
-            }
+            (_, false) => entries.sort_by_key(|size, time_s| {
+                let value = value(size, time_s);
+                (value.is_none(), value)
+            }),
+            (_, true) => entries.sort_by_key(|size, time_s| {
+                let value = value(size, time_s);
+                (value.is_none(), value.map(std::cmp::Reverse))
+            }),
         }
     }
 }
@@ -184,7 +206,7 @@ impl FromStr for MaxDelete {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fetch::{EntryKind, Name};
+    use crate::fetch::{Entry, EntryKind, Name};
 
     fn entry(name: &str, size: Option<u64>, modified_s: Option<i64>) -> Entry {
         let name = Name::new(name).expect(name);
@@ -202,9 +224,9 @@ mod tests {
             ("mtime", "acb"),
             ("mtime, desc", "cab"),
         ] {
-            let mut sorted = all.clone();
+            let mut sorted: Entries = all.to_vec().into();
             text.parse::<Order>().expect(text).sort(&mut sorted);
-            let names: String = sorted.iter().map(|entry| entry.name.as_str()).collect();
+            let names: String = sorted.iter().map(|entry| entry.name.to_string()).collect();
             assert_eq!(names, expected, "{text}");
         }
         assert!("age".parse::<Order>().is_err() && "size,down".parse::<Order>().is_err());

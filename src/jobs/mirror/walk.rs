@@ -5,6 +5,12 @@
 //!                                   └─ its folders ──> pending (depth first)
 //! ```
 //!
+//! | file | what it does |
+//! |---|---|
+//! | `folder` | takes a listing apart: what is meant, which folders follow, which are empty |
+//! | `replicas` | what it wants to know of the tree that is here, and what is to be remembered |
+//! | `asking` | asks what an entry is: names that may be folders, symbolic links |
+//!
 //! No clock, disk or socket: what is here is told by [`Replicas`]. In memory are the folders that wait, the entries of one
 //! folder, and 16 bytes for each name if somebody wants to know later what was there.
 
@@ -13,12 +19,21 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+mod asking;
+mod folder;
+mod replicas;
+
+use super::compare::{Verdict, as_we_left_it, verdict};
 use super::found::{Counts, Found, Planned, Trouble, What, Why, path_of};
+use super::links::Below;
 use super::spec::{Compare, Spec};
+use crate::fetch::engine::PullError;
 use crate::fetch::sink::{Here, Replica, SinkError};
-use crate::fetch::{Address, Entry, EntryKind, Fault, Listing, Name, NameError};
+use crate::fetch::{Address, Entry, Fault, Name, listing};
 use crate::jobs::manifest::Record;
 use crate::jobs::pull::{End, Fate, Feed, Moment, Next, Task, To, Want};
+use replicas::note;
+pub use replicas::{Note, Replicas};
 
 /// Deeper trees are nobody's, or a trap.
 pub const DEEPEST: usize = 64;
@@ -26,48 +41,22 @@ pub const DEEPEST: usize = 64;
 /// More folders than this do not wait.
 const MOST_PENDING: usize = 1_000_000;
 
-/// A replica whose original was this young when it was seen may have been changed again within the same minute.
-const YOUNG_S: i64 = 120;
-
 /// So many replicas are looked at in one go: a folder may have a million, and somebody else may be in a hurry.
 const AT_ONCE: usize = 64;
-
-/// How far a coarse time may be from the real one: no zone is farther away, and some listings tell the day only.
-const COARSE_S: i64 = (15 + 24) * 3_600;
-
-/// What is known of the tree that is here.
-pub trait Replicas: Send {
-    /// What is there under a name, and what is remembered of it.
-    fn look(&mut self, below: &[Name], name: &Name) -> Result<Option<(Here, Option<Record>)>, SinkError>;
-
-    /// Remember this.
-    fn note(&mut self, note: Note);
-}
-
-/// A replica that is to be remembered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
-    /// The folders down to it.
-    pub below: Vec<Name>,
-    /// Its name.
-    pub name: Name,
-    /// When the original was changed, if the listing says so exactly.
-    pub exact_s: Option<i64>,
-    /// The same, if it does not.
-    pub coarse_s: Option<i64>,
-    /// Its SHA-256, if that is known.
-    pub sha256: Option<[u8; 32]>,
-    /// Whether it was pulled just now.
-    pub is_new: bool,
-    /// When this was, in seconds since 1970.
-    pub now_s: i64,
-}
 
 /// A folder of the source.
 #[derive(Debug)]
 struct Place {
     address: Address,
     below: Vec<Name>,
+    /// The folder above it; `None` for the root.
+    parent: Option<Arc<Place>>,
+    /// Its path at the source without links, if that is known.
+    real: Option<Below>,
+    /// Number of symbolic links on the way to it.
+    links: usize,
+    /// Fingerprint of its listing, once listed.
+    fingerprint: Option<[u8; 16]>,
 }
 
 /// A folder that waits to be listed.
@@ -76,13 +65,63 @@ struct Visit {
     parent: Arc<Place>,
     /// `None` for the root.
     name: Option<Name>,
+    way: Way,
+}
+
+/// How a folder is reached from the one above it.
+#[derive(Debug)]
+enum Way {
+    Direct,
+    /// Through a symbolic link to this path below the root, if that is known.
+    Link(Option<Below>),
+}
+
+/// An entry of the folder that is looked at.
+#[derive(Clone, Debug)]
+struct Item {
+    entry: Entry,
+    /// Whether it is certainly a file.
+    is_sure: bool,
+}
+
+/// The files of a folder that are still to be looked at, in little memory.
+#[derive(Debug, Default)]
+struct Files {
+    listed: listing::IntoIter,
+    is_sure: bool,
+    /// Entries that turned out to be files.
+    more: VecDeque<Item>,
+}
+
+impl Files {
+    fn new(listed: listing::Entries, is_sure: bool) -> Self {
+        Self { listed: listed.into_iter(), is_sure, more: VecDeque::new() }
+    }
+
+    fn push(&mut self, item: Item) {
+        self.more.push_back(item);
+    }
+
+    fn next(&mut self) -> Option<Item> {
+        let listed = self.listed.next().map(|entry| Item { entry, is_sure: self.is_sure });
+        listed.or_else(|| self.more.pop_front())
+    }
+
+    fn len(&self) -> usize {
+        self.listed.len() + self.more.len()
+    }
 }
 
 /// A file that was given to the puller.
 #[derive(Debug)]
 struct OnItsWay {
     place: Arc<Place>,
-    entry: Entry,
+    item: Item,
+    why: Why,
+    /// Whether the source is asked for its age.
+    asks_age: bool,
+    /// SHA-256 of the replica that it replaces.
+    sha256: Option<[u8; 32]>,
 }
 
 /// The walk.
@@ -94,12 +133,19 @@ pub struct Walk<R> {
     /// The folder that is being listed.
     listing: Option<(usize, Arc<Place>)>,
     /// The folder whose files are being pulled.
-    current: Option<(Arc<Place>, VecDeque<Entry>)>,
+    current: Option<(Arc<Place>, Files)>,
+    /// Its entries of unknown type, to be asked for.
+    questions: VecDeque<asking::Question>,
+    asked: BTreeMap<usize, asking::Question>,
+    /// The source writes a slash behind the names of folders.
+    marks_folders: bool,
     on_their_way: BTreeMap<usize, OnItsWay>,
     next_id: usize,
     /// Sizes of all that was begun; what has come counts as it came.
     begun_bytes: u64,
     is_full: bool,
+    /// In a plan: what is in the way of a file or folder is taken as removed.
+    replaces: bool,
     found: Found,
 }
 
@@ -112,34 +158,46 @@ enum Age {
     AskFor(RangeInclusive<i64>),
 }
 
-/// What is to be done about a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    UpToDate,
-    Pull(Why),
-}
-
 impl<R: Replicas> Walk<R> {
     /// Begins at the root.
     pub fn new(spec: Arc<Spec>, here: R) -> Self {
-        let root = Arc::new(Place { address: spec.source.clone(), below: Vec::new() });
+        let root = Arc::new(Place {
+            address: spec.source.clone(),
+            below: Vec::new(),
+            parent: None,
+            real: Some(Below::new()),
+            links: 0,
+            fingerprint: None,
+        });
+        let marks_folders = spec.source.scheme().is_ftp();
         Self {
             spec,
             here,
-            pending: vec![Visit { parent: root, name: None }],
+            pending: vec![Visit { parent: root, name: None, way: Way::Direct }],
             listing: None,
             current: None,
+            questions: VecDeque::new(),
+            asked: BTreeMap::new(),
+            marks_folders,
             on_their_way: BTreeMap::new(),
             next_id: 0,
             begun_bytes: 0,
             is_full: false,
+            replaces: false,
             found: Found::default(),
         }
     }
 
+    /// Plans as if everything that is in the way of a file or folder had been removed.
+    #[must_use]
+    pub fn replacing(self, replaces: bool) -> Self {
+        Self { replaces, ..self }
+    }
+
     /// What came of it.
     pub fn finish(mut self) -> Found {
-        let is_over = self.pending.is_empty() && self.listing.is_none() && self.current.is_none();
+        let is_asked = self.questions.is_empty() && self.asked.is_empty();
+        let is_over = self.pending.is_empty() && self.listing.is_none() && self.current.is_none() && is_asked;
         self.found.counts.left += self.on_their_way.len() as u64;
         self.found.is_full = self.is_full;
         let Counts { failed, refused, left, .. } = self.found.counts;
@@ -162,13 +220,20 @@ impl<R: Replicas> Walk<R> {
         if self.is_full {
             return None;
         }
-        let Visit { parent, name } = self.pending.pop()?;
+        let Visit { parent, name, way } = self.pending.pop()?;
         let place = match name {
             None => parent,
             Some(name) => {
                 let address = parent.address.folder(&name);
+                let (real, links) = match way {
+                    Way::Link(target) => (target, parent.links + 1),
+                    Way::Direct => {
+                        let real = parent.real.as_ref().map(|real| [&real[..], &[name.to_bytes()]].concat());
+                        (real, parent.links)
+                    }
+                };
                 let below = parent.below.iter().cloned().chain([name]).collect();
-                Arc::new(Place { address, below })
+                Arc::new(Place { address, below, parent: Some(parent), real, links, fingerprint: None })
             }
         };
         let id = self.id();
@@ -177,108 +242,21 @@ impl<R: Replicas> Walk<R> {
         Some((id, address))
     }
 
-    fn listed(&mut self, place: Arc<Place>, listing: Result<Listing, Fault>, at: Moment) {
-        let path = path_of(&place.below, "");
-        let listing = match listing {
-            Ok(listing) => listing,
-            Err(fault) => return self.trouble(path, What::List(fault)),
-        };
-        self.found.counts.folders += 1;
-        self.found.counts.entries += listing.entries.len() as u64;
-        self.found.root_entries.get_or_insert(listing.entries.len());
-        if listing.truncated {
-            self.trouble(path, What::Truncated);
-        }
-        for (name, why) in listing.refused {
-            if why == NameError::Hidden {
-                self.found.counts.hidden += 1;
-            } else {
-                self.trouble(format!("{}{name}", path_of(&place.below, "")), What::Name(why));
-            }
-        }
-        let mut files = Vec::new();
-        let mut folders = Vec::new();
-        for entry in listing.entries {
-            if self.is_meant(&place, &entry, at) {
-                let list = if entry.kind == EntryKind::File { &mut files } else { &mut folders };
-                list.push(entry);
-            }
-        }
-        self.found.counts.files += files.len() as u64;
-        self.spec.order.sort(&mut files);
-        for folder in folders.into_iter().rev() {
-            self.add_folder(&place, folder.name);
-        }
-        self.current = Some((place, files.into()));
-    }
-
-    /// Whether an entry is meant. What is there is remembered, so that it is not removed here.
-    fn is_meant(&mut self, place: &Place, entry: &Entry, at: Moment) -> bool {
-        let path = path_of(&place.below, entry.name.as_str());
-        let is_meant = match entry.kind {
-            EntryKind::File => {
-                self.spec.filter.allows_file(&path, entry.size, entry.modified_s, at.wall_s)
-                    && self.age(entry, at) != Age::Wrong
-            }
-            EntryKind::Folder => self.spec.filter.allows_folder(&path),
-        };
-        if !is_meant {
-            self.found.counts.excluded += 1;
-        }
-        if let Some(delete) = &self.spec.delete
-            && (is_meant || !delete.excluded)
-        {
-            self.found.seen.insert(&path, entry.kind);
-        }
-        is_meant
-    }
-
-    /// What a listing without exact times says of a file's age.
-    fn age(&self, entry: &Entry, at: Moment) -> Age {
-        let times = self.spec.filter.changed_within(at.wall_s).filter(|_| entry.modified_s.is_none());
-        let Some(times) = times else { return Age::Right };
-        let Some(coarse_s) = entry.coarse_s else { return Age::AskFor(times) };
-        let (first, last) = (coarse_s.saturating_sub(COARSE_S), coarse_s.saturating_add(COARSE_S));
-        if last < *times.start() || first > *times.end() {
-            Age::Wrong
-        } else if times.contains(&first) && times.contains(&last) {
-            Age::Right
-        } else {
-            Age::AskFor(times)
-        }
-    }
-
-    fn add_folder(&mut self, place: &Arc<Place>, name: Name) {
-        let path = path_of(&place.below, name.as_str());
-        if place.below.len() + 1 >= DEEPEST {
-            return self.trouble(path, What::Bound("deeper than 64 folders"));
-        }
-        if self.pending.len() >= MOST_PENDING {
-            return self.trouble(path, What::Bound("more than a million folders wait to be listed"));
-        }
-        match self.here.look(&place.below, &name) {
-            Ok(None | Some((Here::Folder, _))) => {
-                self.pending.push(Visit { parent: Arc::clone(place), name: Some(name) });
-            }
-            Ok(Some((here, _))) => {
-                self.found.conflicts += u64::from(matches!(here, Here::File(_)));
-                let link = here == Here::Other("a symbolic link");
-                let path_here = self.spec.target.join(&path);
-                self.trouble(path, What::Here(SinkError::NotAFolder { path: path_here, link }));
-            }
-            Err(error) => self.trouble(path, What::Here(error)),
-        }
-    }
-
     /// What is to be done for a file, if anything is.
-    fn consider(&mut self, place: &Arc<Place>, entry: Entry, at: Moment) -> Option<(usize, Want)> {
-        let path = path_of(&place.below, entry.name.as_str());
+    fn consider(&mut self, place: &Arc<Place>, item: Item, at: Moment) -> Option<(usize, Want)> {
+        let path = path_of(&place.below, item.entry.name.as_str());
         let in_the_way = |path: &str| self.spec.target.join(path);
-        let verdict = match self.here.look(&place.below, &entry.name) {
-            Ok(None) => Verdict::Pull(Why::New),
+        let (verdict, record) = match self.here.look(&place.below, &item.entry.name) {
+            Ok(None) => (Verdict::Pull(Why::New), None),
             Ok(Some((Here::File(replica), record))) => {
-                self.compare(place, &entry, replica, record.as_ref(), at)
+                let verdict = self.compare(place, &item.entry, replica, record.as_ref(), at);
+                (verdict, record.filter(|record| as_we_left_it(replica, Some(record)).is_some()))
             }
+            Ok(Some((Here::Folder, _))) if !item.is_sure => {
+                self.question(place, item.entry, asking::About::Type);
+                return None;
+            }
+            Ok(Some((Here::Folder, _))) if self.replaces => (Verdict::Pull(Why::New), None),
             Ok(Some((Here::Folder, _))) => {
                 let what = What::Here(SinkError::IsFolder { path: in_the_way(&path) });
                 self.found.conflicts += 1;
@@ -297,15 +275,24 @@ impl<R: Replicas> Walk<R> {
         };
         match verdict {
             Verdict::UpToDate => self.found.counts.up_to_date += 1,
-            Verdict::Pull(_) if !self.has_room(&entry) => {}
-            Verdict::Pull(why) if self.spec.dry_run => {
-                let why = if self.age(&entry, at) == Age::Right { why } else { Why::Unsure };
-                self.found.counts.planned += 1;
-                self.found.planned.push(Planned { path, size: entry.size, why });
+            // A folder needs no room.
+            Verdict::Pull(_) if !item.is_sure && self.spec.max_transfer.is_some() => {
+                self.question(place, item.entry, asking::About::Type);
             }
-            Verdict::Pull(why) => return Some(self.want(place, entry, why, at)),
+            Verdict::Pull(_) if !self.has_room(&item.entry) => {}
+            Verdict::Pull(why) if self.spec.dry_run && self.is_plain(&item, why, at) => {
+                self.found.counts.planned += 1;
+                self.found.planned.push(Planned { path, size: item.entry.size, why });
+            }
+            Verdict::Pull(why) => return Some(self.want(place, item, why, record, at)),
         }
         None
+    }
+
+    /// Whether a dry run may plan a file by its listing alone. It asks the source wherever a real run might end otherwise.
+    fn is_plain(&self, item: &Item, why: Why, at: Moment) -> bool {
+        let is_listed = item.is_sure && item.entry.size.is_some() && self.spec.compare != Compare::Checksum;
+        is_listed && !matches!(why, Why::Unsure | Why::Recent) && self.age(&item.entry, at) == Age::Right
     }
 
     fn compare(
@@ -318,10 +305,15 @@ impl<R: Replicas> Walk<R> {
     ) -> Verdict {
         let verdict = verdict(self.spec.compare, entry, replica, record);
         if verdict == Verdict::UpToDate && record.is_none() && !self.spec.dry_run {
-            let note = Note { is_new: false, ..note(place, entry, None, at) };
-            self.here.note(note);
+            let is_proven = self.compares_times();
+            self.here.note(Note { is_new: false, is_proven, ..note(place, entry, at) });
         }
         verdict
+    }
+
+    /// Whether equal means more than an equal size.
+    fn compares_times(&self) -> bool {
+        matches!(self.spec.compare, Compare::Mtime | Compare::Checksum)
     }
 
     /// Whether one more file may be pulled. The first that may not ends the walk: what is left comes with the next one.
@@ -338,132 +330,133 @@ impl<R: Replicas> Walk<R> {
         true
     }
 
-    /// Whether the room that is left depends on files of unknown size that have not come yet.
+    /// Whether the room that is left depends on files of which the source has not told yet how much will come.
     fn is_room_unsure(&self) -> bool {
-        self.spec.max_transfer.is_some() && self.on_their_way.values().any(|file| file.entry.size.is_none())
+        let is_unsure =
+            |file: &OnItsWay| file.item.entry.size.is_none() || file.asks_age || file.why == Why::Unsure;
+        self.spec.max_transfer.is_some() && self.on_their_way.values().any(is_unsure)
     }
 
-    fn want(&mut self, place: &Arc<Place>, entry: Entry, why: Why, at: Moment) -> (usize, Want) {
-        let changed_within = match self.age(&entry, at) {
+    fn want(
+        &mut self,
+        place: &Arc<Place>,
+        item: Item,
+        why: Why,
+        record: Option<Record>,
+        at: Moment,
+    ) -> (usize, Want) {
+        let changed_within = match self.age(&item.entry, at) {
             Age::AskFor(times) => Some(times),
             Age::Right | Age::Wrong => None,
         };
         let id = self.id();
+        let (known_etag, sha256) = record.map(|record| (record.etag, record.sha256)).unwrap_or_default();
         let root: PathBuf = self.spec.target.clone();
         let want = Want {
-            address: place.address.file(&entry.name),
-            to: To::File { root, below: place.below.clone(), name: entry.name.clone() },
+            address: place.address.file(&item.entry.name),
+            to: To::File { root, below: place.below.clone(), name: item.entry.name.clone() },
             expected: None,
-            ask_first: why == Why::Unsure,
+            ask_first: why == Why::Unsure || (why == Why::Recent && self.spec.dry_run),
             changed_within,
+            known_etag,
         };
-        self.on_their_way.insert(id, OnItsWay { place: Arc::clone(place), entry });
+        let asks_age = want.changed_within.is_some();
+        self.on_their_way.insert(id, OnItsWay { place: Arc::clone(place), item, why, asks_age, sha256 });
         (id, want)
     }
 
-    fn pulled(&mut self, OnItsWay { place, entry }: OnItsWay, fate: Fate, at: Moment) {
+    fn pulled(&mut self, file: OnItsWay, fate: Fate, at: Moment) {
+        let OnItsWay { place, item: Item { entry, .. }, why, sha256: before, .. } = file;
         match fate {
-            Fate::Pulled { size, sha256, .. } => {
-                self.found.counts.pulled += 1;
+            Fate::Pulled { size, sha256, modified_s, etag } => {
+                // What was pulled only to be sure was up to date if it is the same.
+                if why == Why::Recent && sha256.is_some() && sha256 == before {
+                    self.found.counts.up_to_date += 1;
+                } else {
+                    self.found.counts.pulled += 1;
+                }
                 let more = size.saturating_sub(entry.size.unwrap_or(0));
                 self.begun_bytes = self.begun_bytes.saturating_add(more);
-                self.here.note(note(&place, &entry, sha256, at));
+                self.here.note(Note { version_s: modified_s, etag, sha256, ..note(&place, &entry, at) });
             }
-            Fate::UpToDate => {
+            Fate::UpToDate(version) => {
                 self.found.counts.up_to_date += 1;
                 self.begun_bytes = self.begun_bytes.saturating_sub(entry.size.unwrap_or(0));
-                self.here.note(Note { is_new: false, ..note(&place, &entry, None, at) });
+                let (version_s, etag) =
+                    version.map(|version| (version.modified_s, version.tag())).unwrap_or_default();
+                let is_proven = self.compares_times();
+                let note = note(&place, &entry, at);
+                self.here.note(Note { is_new: false, is_proven, version_s, etag, ..note });
             }
             Fate::NotMeant => {
                 self.found.counts.excluded += 1;
                 self.found.counts.files -= 1;
                 self.begun_bytes = self.begun_bytes.saturating_sub(entry.size.unwrap_or(0));
             }
+            // Some index pages list folders like files; the source itself tells the difference.
+            Fate::Failed(PullError::Source(Fault::IsFolder(_))) => {
+                self.begun_bytes = self.begun_bytes.saturating_sub(entry.size.unwrap_or(0));
+                self.found.counts.files -= 1;
+                self.add_folder_listed_as_file(&place, entry, at);
+            }
             Fate::Failed(error) => {
                 let path = path_of(&place.below, entry.name.as_str());
                 self.trouble(path, What::Pull(error));
             }
-            Fate::Interrupted | Fate::Planned { .. } => self.found.counts.left += 1,
+            Fate::Planned { size } => {
+                let path = path_of(&place.below, entry.name.as_str());
+                let why = if matches!(why, Why::Unsure | Why::Recent) { Why::Changed } else { why };
+                let more = size.unwrap_or(0).saturating_sub(entry.size.unwrap_or(0));
+                self.begun_bytes = self.begun_bytes.saturating_add(more);
+                self.found.counts.planned += 1;
+                self.found.planned.push(Planned { path, size: entry.size.or(size), why });
+            }
+            Fate::Interrupted => self.found.counts.left += 1,
         }
     }
 }
 
-fn note(place: &Place, entry: &Entry, sha256: Option<[u8; 32]>, at: Moment) -> Note {
-    Note {
-        below: place.below.clone(),
-        name: entry.name.clone(),
-        exact_s: entry.exact_s(),
-        coarse_s: entry.coarse_s,
-        sha256,
-        is_new: true,
-        now_s: at.wall_s,
-    }
-}
-
-/// Whether the replica that is here is the file that a listing shows.
-fn verdict(compare: Compare, entry: &Entry, replica: Replica, record: Option<&Record>) -> Verdict {
-    let same_size = entry.size.map(|size| size == replica.size);
-    match (compare, same_size) {
-        (Compare::Exists, _) | (Compare::Size, Some(true)) => Verdict::UpToDate,
-        (_, Some(false)) => Verdict::Pull(Why::Size),
-        (Compare::Size, None) | (Compare::Checksum, _) => Verdict::Pull(Why::Unsure),
-        (Compare::Mtime, _) => by_time(entry, replica, record),
-    }
-}
-
-/// A time to the second decides. A coarse one only says whether the source is as it was when we last knew for sure.
-fn by_time(entry: &Entry, replica: Replica, record: Option<&Record>) -> Verdict {
-    let as_we_left_it = record.filter(|record| {
-        record.size == replica.size && record.replica_s.is_some_and(|time| time == replica.modified_s)
-    });
-    match (entry.exact_s(), entry.coarse_s) {
-        (Some(exact), _) => {
-            let is_same = exact == replica.modified_s
-                || as_we_left_it.is_some_and(|record| record.modified_s == Some(exact));
-            match (is_same, entry.size) {
-                (true, Some(_)) => Verdict::UpToDate,
-                (true, None) => Verdict::Pull(Why::Unsure),
-                (false, _) => Verdict::Pull(Why::Time),
+impl<R: Replicas> Walk<R> {
+    /// The next task for an entry of the folder that is looked at.
+    fn next_of_folder(&mut self, at: Moment) -> Option<Next> {
+        if self.is_full {
+            self.questions.clear();
+        } else if let Some(question) = self.questions.pop_front() {
+            let (id, address) = (self.id(), question.address());
+            self.asked.insert(id, question);
+            return Some(Next::Task(id, Task::Resolve(address)));
+        }
+        let (place, mut files) = self.current.take()?;
+        for looked in 0.. {
+            if looked == AT_ONCE {
+                self.current = Some((place, files));
+                return Some(Next::Again);
+            }
+            if self.is_room_unsure() {
+                self.current = Some((place, files));
+                return Some(Next::Wait(None));
+            }
+            let Some(item) = files.next() else { break };
+            if self.is_full {
+                self.found.counts.left += 1 + files.len() as u64;
+                break;
+            }
+            if let Some((id, want)) = self.consider(&place, item, at) {
+                self.current = Some((place, files));
+                return Some(Next::Task(id, Task::Pull(want)));
             }
         }
-        (None, Some(coarse)) if as_we_left_it.is_some_and(|record| is_settled(record, coarse)) => {
-            Verdict::UpToDate
-        }
-        (None, _) => Verdict::Pull(Why::Unsure),
+        (!self.questions.is_empty()).then_some(Next::Again)
     }
-}
-
-/// Whether a coarse time still means the version that is remembered: the same time, and one that was over when it was seen.
-fn is_settled(record: &Record, coarse_s: i64) -> bool {
-    record.listed.zip(record.modified_s).is_some_and(|(listed, modified_s)| {
-        listed.coarse_s == coarse_s && listed.seen_s.saturating_sub(modified_s) >= YOUNG_S
-    })
 }
 
 impl<R: Replicas> Feed for Walk<R> {
     fn next(&mut self, at: Moment) -> Next {
-        if let Some((place, mut files)) = self.current.take() {
-            for looked in 0.. {
-                if looked == AT_ONCE {
-                    self.current = Some((place, files));
-                    return Next::Again;
-                }
-                if self.is_room_unsure() {
-                    self.current = Some((place, files));
-                    return Next::Wait(None);
-                }
-                let Some(entry) = files.pop_front() else { break };
-                if self.is_full {
-                    self.found.counts.left += 1 + files.len() as u64;
-                    break;
-                }
-                if let Some((id, want)) = self.consider(&place, entry, at) {
-                    self.current = Some((place, files));
-                    return Next::Task(id, Task::Pull(want));
-                }
-            }
+        if let Some(next) = self.next_of_folder(at) {
+            return next;
         }
-        if self.listing.is_some() {
+        // An answer may bring more for this folder.
+        if self.listing.is_some() || !self.asked.is_empty() {
             return Next::Wait(None);
         }
         match self.visit() {
@@ -484,8 +477,13 @@ impl<R: Replicas> Feed for Walk<R> {
                     self.pulled(file, fate, at);
                 }
             }
-            // A mirror follows nothing.
-            End::Followed(_) => {}
+            End::Resolved(target) => {
+                if let Some(question) = self.asked.remove(&id) {
+                    self.resolved(question, target, at);
+                }
+            }
+            // A walk follows and probes nothing.
+            End::Followed(_) | End::Probed(_) => {}
         }
     }
 

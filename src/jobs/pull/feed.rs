@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::base::Time;
 use crate::fetch::engine::PullError;
 use crate::fetch::sink::Digest;
-use crate::fetch::{Address, Fault, Listing, Name, Version};
+use crate::fetch::{Address, Fault, LinkTarget, Name, PackedListing, Version};
 
 use super::report::Fate;
 
@@ -79,6 +79,10 @@ pub enum Task {
     List(Address),
     /// Append what is new of a file that grows.
     Follow(Follow),
+    /// Ask whether a file exists, before its replica is removed.
+    Probe(Address),
+    /// Ask what is at an address without a slash at its end: a file, a folder, nothing.
+    Resolve(Address),
 }
 
 /// How a task ended.
@@ -87,9 +91,13 @@ pub enum End {
     /// What became of a file.
     Pulled(Fate),
     /// A folder, or why there is none.
-    Listed(Result<Listing, Fault>),
+    Listed(Result<PackedListing, Fault>),
     /// How far a growing file has come, or why it has not.
     Followed(Result<Followed, PullError>),
+    /// False only if the source states that there is no such file.
+    Probed(Result<bool, Fault>),
+    /// What is at the address.
+    Resolved(Result<LinkTarget, Fault>),
 }
 
 /// A growing file that is wanted. Only one task at a time may be about it.
@@ -146,6 +154,8 @@ pub struct Want {
     pub ask_first: bool,
     /// It is wanted only if it was changed within these times, in seconds since 1970: the source is asked.
     pub changed_within: Option<RangeInclusive<i64>>,
+    /// Entity tag of the replica, if the replica is unchanged since it was pulled. Decides where the source sends no time.
+    pub known_etag: Option<String>,
 }
 
 /// Where a file goes.
@@ -169,7 +179,7 @@ impl Task {
     pub fn address(&self) -> &Address {
         match self {
             Self::Pull(want) => &want.address,
-            Self::List(address) => address,
+            Self::List(address) | Self::Probe(address) | Self::Resolve(address) => address,
             Self::Follow(follow) => &follow.address,
         }
     }
@@ -181,8 +191,8 @@ impl To {
         match self {
             Self::File { root, below, name } => {
                 let mut path = root.clone();
-                path.extend(below.iter().map(Name::as_str));
-                path.push(name.as_str());
+                path.extend(below.iter().map(Name::to_os_string));
+                path.push(name.to_os_string());
                 Some(path)
             }
             Self::Stdout => None,

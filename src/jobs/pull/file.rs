@@ -1,23 +1,26 @@
 //! A file on its way: what is to be prepared for it, where its bytes go, and how it gets its name. Used by the worker alone.
 
 use std::io::Write;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tokio::sync::OwnedMutexGuard;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
-use crate::fetch::Connection as _;
 use crate::fetch::engine::{self, PullError};
-use crate::fetch::sink::{Algorithm, Digest, Finish, Finished, JournalPlace, Opening, Part, Pipe};
+use crate::fetch::sink::{
+    Algorithm, Digest, Finish, Finished, Folder, JournalPlace, Opening, Part, Pipe, SinkError,
+};
 use crate::fetch::source::Source;
-use crate::fetch::store::Stream;
+use crate::fetch::store::{Store as _, Stream};
+use crate::fetch::{Connection as _, Fault, Name, Version};
 
-use super::replica::{Reading, is_up_to_date};
+use super::replica::{Answer, Reading, is_up_to_date};
 use super::report::{Event, Fate};
-use super::sums::SumsBeside;
-use super::{Common, Config, Feed, To, Want};
+use super::sums::is_list;
+use super::{Alike, Common, Config, Feed, To, Want};
 
 /// A file on its way.
 pub(super) struct OnItsWay {
@@ -28,6 +31,10 @@ pub(super) struct OnItsWay {
     /// The file that is here already, while it is read.
     pub(super) reading: Reading,
     pub(super) place: Option<Place>,
+    /// The most bytes that were ever here at once: only more are progress.
+    pub(super) most_bytes: Option<u64>,
+    /// Lists of checksums at the source were asked for it.
+    has_asked_sums: bool,
 }
 
 /// Where its bytes go.
@@ -36,12 +43,30 @@ pub(super) enum Place {
     Stream(Box<Stream>),
 }
 
+impl Place {
+    /// How many bytes of the file are there.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::Part(part) => part.have().bytes(),
+            Self::Stream(stream) => stream.have().bytes(),
+        }
+    }
+}
+
 /// A file that is whole, until it has its name.
 pub(super) type Done = Pin<Box<dyn Future<Output = (usize, Fate)> + Send>>;
 
 impl OnItsWay {
     pub(super) fn new(index: usize, want: Want) -> Self {
-        Self { index, want, opening: None, reading: None, place: None }
+        Self {
+            index,
+            want,
+            opening: None,
+            reading: None,
+            place: None,
+            most_bytes: None,
+            has_asked_sums: false,
+        }
     }
 }
 
@@ -59,7 +84,7 @@ pub(super) fn begin_next<F: Feed>(common: &Common<'_, F>) -> Option<OnItsWay> {
         // What is there may be up to date: the source has to be asked.
         && (!next.want.ask_first || matches!(folder.replica(name), Ok(None)))
     {
-        let journal = JournalPlace::for_file(&config.state, &folder.path().join(name.as_str()));
+        let journal = JournalPlace::for_file(&config.state, &folder.path().join(name.to_os_string()));
         next.opening = Some(Part::begin_to_open(&common.disk, folder, name.clone(), Some(journal)));
     }
     Some(next)
@@ -69,19 +94,25 @@ pub(super) fn begin_next<F: Feed>(common: &Common<'_, F>) -> Option<OnItsWay> {
 pub(super) async fn prepare<F: Feed>(
     common: &Common<'_, F>,
     source: &mut Source,
-    sums: &mut SumsBeside,
     file: &mut OnItsWay,
 ) -> Result<Prepared, PullError> {
-    let (config, OnItsWay { want, reading, .. }) = (common.config, file);
-    if config.dry_run {
-        let size = source.probe(&want.address).await?.version.size;
-        return Ok(Prepared::Fate(Fate::Planned { size }));
-    }
+    let (config, OnItsWay { want, reading, has_asked_sums, .. }) = (common.config, file);
     if !is_of_age(common, source, want).await? {
         return Ok(Prepared::Fate(Fate::NotMeant));
     }
-    if config.sums && want.expected.is_none() {
-        want.expected = sums.find(source, &want.address).await?;
+    if config.sums && want.expected.is_none() && !*has_asked_sums {
+        want.expected = common.sums.lock().await.find(source, &want.address).await?;
+        *has_asked_sums = true;
+    }
+    // Lists of checksums do not name themselves: they are compared by size and time.
+    if config.alike == Alike::Digest
+        && want.expected.is_none()
+        && !want.address.file_name().is_ok_and(|name| is_list(&name))
+    {
+        return Err(Fault::NoChecksum(want.address.to_string()).into());
+    }
+    if config.dry_run {
+        return Ok(Prepared::Fate(plan(common, source, want, reading).await?));
     }
     let wanted = algorithms(config, want.expected.as_ref());
     let To::File { root, below, name } = &want.to else {
@@ -95,16 +126,53 @@ pub(super) async fn prepare<F: Feed>(
         return Ok(Prepared::Place(Place::Stream(Box::new(stream))));
     };
     let folder = common.folder(root, below)?;
-    if want.ask_first && is_up_to_date(config.alike, &folder, name, source, want, reading).await? {
-        return Ok(Prepared::Fate(Fate::UpToDate));
+    if want.ask_first
+        && let Answer::UpToDate(version) =
+            is_up_to_date(config.alike, &folder, name, source, want, reading).await?
+    {
+        return Ok(Prepared::Fate(Fate::UpToDate(version)));
     }
-    let journal = JournalPlace::for_file(&config.state, &folder.path().join(name.as_str()));
+    let journal = JournalPlace::for_file(&config.state, &folder.path().join(name.to_os_string()));
     let mut part = Part::open(&common.disk, folder, name.clone(), Some(journal)).await?;
     if !config.resume {
         part.restart().await?;
     }
     part.hash_along(&wanted);
     Ok(Prepared::Place(Place::Part(Box::new(part))))
+}
+
+/// Decides as a real run would, without writing anything.
+async fn plan<F: Feed>(
+    common: &Common<'_, F>,
+    source: &mut Source,
+    want: &Want,
+    reading: &mut Reading,
+) -> Result<Fate, PullError> {
+    if let To::File { root, below, name } = &want.to
+        && want.ask_first
+        && let Some(folder) = existing_folder(root, below)?
+        && let Answer::UpToDate(version) =
+            is_up_to_date(common.config.alike, &folder, name, source, want, reading).await?
+    {
+        return Ok(Fate::UpToDate(version));
+    }
+    let size = source.probe(&want.address).await?.version.size;
+    Ok(Fate::Planned { size })
+}
+
+/// Opens a folder of the target; `None` if it does not exist.
+fn existing_folder(root: &Path, below: &[Name]) -> Result<Option<Arc<Folder>>, SinkError> {
+    if !root.exists() {
+        return Ok(None);
+    }
+    let mut folder = Arc::new(Folder::open(root, false)?);
+    for name in below {
+        if folder.look(name)?.is_none() {
+            return Ok(None);
+        }
+        folder = Arc::new(folder.subfolder(name, false)?);
+    }
+    Ok(Some(folder))
 }
 
 /// Standard output, which is one file's until all of it is out.
@@ -156,10 +224,11 @@ pub(super) enum Prepared {
 /// Sends a whole file on its way to the disk and to its name.
 pub(super) fn finish<F: Feed>(common: &Common<'_, F>, file: &OnItsWay, place: Place) -> Done {
     let index = file.index;
-    let modified_s = match &place {
-        Place::Part(part) => part.version().and_then(|version| version.modified_s),
-        Place::Stream(_) => None,
+    let version = match &place {
+        Place::Part(part) => part.version().cloned().unwrap_or_default(),
+        Place::Stream(_) => Version::default(),
     };
+    let (modified_s, etag) = (version.modified_s, version.tag());
     let wish = Finish {
         expected: file.want.expected,
         modified_s: modified_s.filter(|_| common.config.times),
@@ -175,7 +244,7 @@ pub(super) fn finish<F: Feed>(common: &Common<'_, F>, file: &OnItsWay, place: Pl
             Place::Stream(stream) => stream.finish(wish).await,
         };
         match finished {
-            Ok(Finished { size, sha256 }) => (index, Fate::Pulled { size, sha256, modified_s }),
+            Ok(Finished { size, sha256 }) => (index, Fate::Pulled { size, sha256, modified_s, etag }),
             Err(error) => (index, Fate::Failed(error.into())),
         }
     })
@@ -194,9 +263,16 @@ impl<F: Feed> engine::Watch for FileWatch<'_, F> {
             engine::Event::Bytes(bytes) => totals.bytes += bytes,
             engine::Event::WasCut(_) => totals.cuts += 1,
             engine::Event::Chunk(change) => info!("{change}"),
-            engine::Event::Opened { .. } | engine::Event::Restarted => {}
+            engine::Event::Surplus(why) => {
+                warn!("{why}; continuing with fewer connections");
+                self.common.surplus.fetch_add(1, Ordering::Relaxed);
+            }
+            engine::Event::Opened { .. } | engine::Event::Restarted(_) => {}
         }
         drop(totals);
+        if !matches!(event, engine::Event::Bytes(_)) {
+            debug!(file = self.index, ?event);
+        }
         self.common.watch.on(Event::File { index: self.index, event: &event });
     }
 }

@@ -48,8 +48,7 @@ impl Worker {
         let source = self.sources.first(&follow.address)?;
         let came = engine::follow(source, &mut growing, &mut self.planner, with).await;
         if growing.len() > before {
-            self.was_answered = true;
-            self.backoff.progressed();
+            self.answered(common);
         }
         let (outcome, version) = match came {
             Ok(followed) => (Some(followed.outcome), followed.version),
@@ -61,8 +60,7 @@ impl Worker {
                 return Err(error);
             }
         };
-        self.was_answered = true;
-        self.backoff.progressed();
+        self.answered(common);
         let modified_s = version.as_ref().and_then(|version| version.modified_s);
         let len = growing.checkpoint(modified_s.filter(|_| common.config.times)).await?;
         let mut rotated = None;
@@ -93,7 +91,8 @@ impl Worker {
             return Ok(last.growing);
         }
         let folder = common.folder(&follow.root, &follow.below)?;
-        let journal = JournalPlace::for_file(&common.config.state, &folder.path().join(follow.name.as_str()));
+        let journal =
+            JournalPlace::for_file(&common.config.state, &folder.path().join(follow.name.to_os_string()));
         Ok(Growing::open(&common.disk, folder, follow.name.clone(), journal).await?)
     }
 }

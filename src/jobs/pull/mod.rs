@@ -8,28 +8,38 @@
 //! | file | what it is |
 //! |---|---|
 //! | [`feed`] | what there is to do, one thing at a time |
+//! | `work` | tasks taken out of the feed ahead, and tasks given back |
 //! | `worker` | does one thing at a time, over its own connections |
+//! | `asking` | asks whether a file exists, and what is at an address |
+//! | `surplus` | workers beyond the connections that the source allows |
+//! | `current` | the task that a worker is at |
 //! | `file` | a file on its way: prepared, whole, named |
+//! | `last_folder` | the folder that was last written to |
 //! | `sources` | its connections |
 //! | `replica` | whether a file is here already |
 //! | `following` | does it for files that grow |
-//! | `sums` | checksums that lie beside the files |
+//! | `sums`, `checksums` | lists of checksums at the source; which were used |
 //! | [`report`] | what was done, and what is told meanwhile |
 
+mod asking;
+mod checksums;
+mod current;
 pub mod feed;
 mod file;
 mod following;
+mod last_folder;
 mod replica;
 pub mod report;
 mod sources;
 mod sums;
+mod surplus;
+mod work;
 mod worker;
 
-use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -46,9 +56,13 @@ use super::backoff::Patience;
 use super::slots::{Sign, Slots, Turn};
 use super::stop::or_stop;
 
+pub use checksums::Checksums;
 pub use feed::{End, Feed, Follow, Followed, Moment, Next, Rotated, Task, To, Want};
+use last_folder::LastFolder;
 pub use replica::Alike;
 pub use report::{Event, Fate, Totals, Watch};
+use sums::SumsBeside;
+use work::{Peek, Work};
 use worker::{TurnEnd, Worker};
 
 /// How to pull.
@@ -109,78 +123,10 @@ struct Common<'a, F> {
     output: Arc<tokio::sync::Mutex<()>>,
     /// It was said that a source does not tell how old its files are.
     told_ageless: AtomicBool,
-}
-
-/// What there is to do.
-struct Work<F> {
-    feed: F,
-    /// Taken out ahead, so that the next file can be prepared while one is pulled.
-    ahead: VecDeque<(usize, Task)>,
-    workers: usize,
-    /// Workers that are doing something right now.
-    busy: usize,
-}
-
-/// A folder that is open.
-struct LastFolder {
-    root: PathBuf,
-    below: Vec<Name>,
-    folder: Arc<Folder>,
-}
-
-/// What the feed would say.
-enum Peek {
-    Task,
-    Again,
-    Wait(Option<Time>),
-    Done,
-}
-
-impl<F: Feed> Work<F> {
-    fn peek(&mut self, at: Moment) -> Peek {
-        match self.look_ahead(at) {
-            _ if !self.ahead.is_empty() => Peek::Task,
-            Some(Next::Done) => Peek::Done,
-            Some(Next::Again) => Peek::Again,
-            Some(Next::Wait(until)) => Peek::Wait(until),
-            Some(Next::Task(..)) | None => Peek::Wait(None),
-        }
-    }
-
-    fn next(&mut self, at: Moment) -> Next {
-        let rest = self.look_ahead(at);
-        match (self.ahead.pop_front(), rest) {
-            (Some((id, task)), _) => Next::Task(id, task),
-            (None, Some(rest)) => rest,
-            (None, None) => Next::Wait(None),
-        }
-    }
-
-    /// The next file, if there are enough for everybody.
-    fn want_ahead(&mut self, at: Moment) -> Option<(usize, Want)> {
-        self.look_ahead(at);
-        if self.ahead.len() <= self.workers {
-            return None;
-        }
-        match self.ahead.pop_front()? {
-            (id, Task::Pull(want)) => Some((id, want)),
-            other => {
-                self.ahead.push_front(other);
-                None
-            }
-        }
-    }
-
-    /// What the feed said when it had no more tasks.
-    fn look_ahead(&mut self, at: Moment) -> Option<Next> {
-        while self.ahead.len() < 2 * self.workers {
-            match self.feed.next(at) {
-                Next::Task(id, task) => self.ahead.push_back((id, task)),
-                rest => return Some(rest),
-            }
-        }
-        None
-    }
+    /// Connections to one file that the source refused while another one worked.
+    surplus: AtomicUsize,
+    /// Lists of checksums at the source.
+    sums: tokio::sync::Mutex<SumsBeside>,
 }
 
 impl<F: Feed> Common<'_, F> {
@@ -208,20 +154,7 @@ impl<F: Feed> Common<'_, F> {
 
     fn folder(&self, root: &Path, below: &[Name]) -> Result<Arc<Folder>, SinkError> {
         let mut last = self.folder.lock().expect("nobody panics with the folder in hand");
-        if let Some(last) = &*last
-            && last.root == root
-            && last.below == below
-            && !last.folder.is_removed()
-        {
-            return Ok(Arc::clone(&last.folder));
-        }
-        let mut folder = Arc::new(Folder::open(root, true)?);
-        for name in below {
-            folder = Arc::new(folder.subfolder(name, true)?);
-        }
-        let (root, below) = (root.to_owned(), below.to_vec());
-        *last = Some(LastFolder { root, below, folder: Arc::clone(&folder) });
-        Ok(folder)
+        LastFolder::open(&mut last, root, below)
     }
 
     fn slot_limiter(&self) -> &Limiter {
@@ -251,14 +184,31 @@ impl<F: Feed> Common<'_, F> {
         self.work().busy += 1;
     }
 
-    /// It has not. Whether others have.
+    /// Counts a worker as idle. True if another worker is still busy.
+    ///
+    /// Waiting workers are woken only by the last busy one, because then nothing is left to wait for. A wake-up by every idle
+    /// worker would also wake the caller itself, which waits next: two of them would spin without ever yielding.
     fn at_rest(&self) -> bool {
         let mut work = self.work();
         work.busy -= 1;
         let are_others = work.busy > 0;
         drop(work);
-        self.news.notify_waiters();
+        if !are_others {
+            self.news.notify_waiters();
+        }
         are_others
+    }
+
+    /// True if a worker other than the calling one can do its task: the source has answered it, or it is busy.
+    fn has_others(&self, is_served: bool) -> bool {
+        let work = self.work();
+        work.busy > 1 || work.served > usize::from(is_served)
+    }
+
+    /// Leaves the tasks of one worker to the others.
+    fn give_back(&self, tasks: impl Iterator<Item = current::Current>) {
+        self.work().given_back.extend(tasks);
+        self.news.notify_waiters();
     }
 
     fn pulled(&self, index: usize, fate: Fate) {
@@ -295,17 +245,22 @@ pub async fn pull<F: Feed>(
         watch,
         disk: Disk::start(),
         folder: Mutex::new(None),
-        work: Mutex::new(Work { feed, ahead: VecDeque::new(), workers: count, busy: 0 }),
+        work: Mutex::new(Work::new(feed, count)),
         news: Notify::new(),
         totals: Mutex::new(Totals::default()),
         begun: Instant::now(),
         output: Arc::default(),
         told_ageless: AtomicBool::new(false),
+        surplus: AtomicUsize::new(0),
+        sums: tokio::sync::Mutex::default(),
     };
     run(&common, &mut workers, slots).await;
     join_all(workers.iter_mut().map(|worker| worker.finish(&common))).await;
-    let mut totals = *common.totals();
+    let given_back = std::mem::take(&mut common.work().given_back);
+    join_all(given_back.into_iter().map(|task| task.interrupt(&common))).await;
+    let mut totals = common.totals().clone();
     totals.elapsed_s = common.begun.elapsed().as_secs_f64();
+    totals.checksums = config.sums.then(|| common.sums.into_inner().into_report());
     let work = common.work.into_inner().unwrap_or_else(PoisonError::into_inner);
     (work.feed, totals)
 }
@@ -317,9 +272,10 @@ async fn run<F: Feed>(common: &Common<'_, F>, workers: &mut [Worker], slots: &mu
         let before = common.slot_began();
         let slot = turn.slot.clone().ended_by(common.stop.clone());
         let return_time = slots.expected_wait();
-        common.work().feed.slot_changed(slot.is_limited());
+        common.work().begin_turn(slot.is_limited());
         let at_work = if slot.counts_connections() { 1 } else { workers.len() };
-        let turns = workers.iter_mut().take(at_work).map(|worker| worker.turn(common, &slot, return_time));
+        let active = workers.iter_mut().filter(|worker| !worker.is_resting()).take(at_work);
+        let turns = active.map(|worker| worker.turn(common, &slot, return_time));
         let ends = join_all(turns).await;
         if slot.counts_connections() {
             close_all(workers).await;
@@ -332,13 +288,15 @@ async fn run<F: Feed>(common: &Common<'_, F>, workers: &mut [Worker], slots: &mu
         let chunk = workers.iter().filter_map(Worker::chunk).max();
         common.watch.on(Event::SlotEnded { bytes, chunk });
         match worst(ends) {
+            // Workers whose turn had ended before can do what a refused one has left.
+            TurnEnd::Drained | TurnEnd::Idle if !common.work().given_back.is_empty() => {}
             TurnEnd::Drained => break,
             TurnEnd::Idle => {
                 if idle(common, workers, slots).await.is_break() {
                     break;
                 }
             }
-            TurnEnd::SlotOver => {}
+            TurnEnd::SlotOver | TurnEnd::Surplus => {}
             TurnEnd::Pause { wait, fault } => pause(common, workers, slots, wait, &fault).await,
         }
     }
@@ -433,6 +391,7 @@ async fn idle<F: Feed>(common: &Common<'_, F>, workers: &mut [Worker], slots: &m
         let peek = common.work().peek(at);
         let until = match peek {
             Peek::Task => break,
+            Peek::Again if common.is_stopped() => return ControlFlow::Break(()),
             Peek::Again => {
                 tokio::task::yield_now().await;
                 continue;
@@ -487,7 +446,7 @@ async fn close_all(workers: &mut [Worker]) {
     join_all(workers.iter_mut().map(Worker::close)).await;
 }
 
-/// A source that refuses one worker refuses them all; a slot that is over is over for everybody.
+/// A refusal of the last connection is one of all; a slot that is over is over for all workers.
 fn worst(ends: Vec<TurnEnd>) -> TurnEnd {
     ends.into_iter().max_by_key(TurnEnd::weight).unwrap_or(TurnEnd::Drained)
 }

@@ -23,6 +23,14 @@ pub enum Alike {
     Digest,
 }
 
+/// Result of the comparison with the source.
+pub(super) enum Answer {
+    /// The replica is the file at the source, in this version if the source was asked in this call.
+    UpToDate(Option<Version>),
+    /// The file has to be pulled.
+    Pull,
+}
+
 /// A replica that is being read. It goes on while other members have their slots.
 pub(super) type Reading = Option<Reply<Digest>>;
 
@@ -35,29 +43,34 @@ pub(super) async fn is_up_to_date(
     source: &mut Source,
     want: &Want,
     reading: &mut Reading,
-) -> Result<bool, PullError> {
+) -> Result<Answer, PullError> {
     if reading.is_none() {
-        let Some(replica) = folder.replica(name)? else { return Ok(false) };
-        let Version { size, modified_s, .. } = source.probe(&want.address).await?.version;
+        let Some(replica) = folder.replica(name)? else { return Ok(Answer::Pull) };
+        let version = source.probe(&want.address).await?.version;
+        let (size, modified_s) = (version.size, version.modified_s);
         let is_same_time = modified_s == Some(replica.modified_s);
+        // Without a time an unchanged entity tag decides, for a replica that is as it was pulled.
+        let is_same_tag = modified_s.is_none() && version.tag().is_some() && version.tag() == want.known_etag;
         // Apache does not say how long an empty file is.
-        let is_same_size = size.map_or(replica.size == 0 && is_same_time, |size| size == replica.size);
+        let is_same_size =
+            size.map_or(is_same_tag || (replica.size == 0 && is_same_time), |size| size == replica.size);
         let Some(expected) = want.expected.as_ref().filter(|_| size.is_none_or(|size| size == replica.size))
         else {
-            return Ok(is_same_size && (is_same_time || alike == Alike::Size));
+            let is_same = is_same_size && (is_same_time || is_same_tag || alike == Alike::Size);
+            return Ok(if is_same { Answer::UpToDate(Some(version)) } else { Answer::Pull });
         };
         *reading = Some(begin_digest(Arc::clone(folder), name.clone(), expected.algorithm()));
     }
-    let Some(reply) = reading else { return Ok(false) };
+    let Some(reply) = reading else { return Ok(Answer::Pull) };
     let read = reply.await;
     *reading = None;
     // What is wrong or cannot be read is pulled anew, and takes its place once it is right.
     match (read, &want.expected) {
-        (Ok(digest), Some(expected)) if digest == *expected => return Ok(true),
+        (Ok(digest), Some(expected)) if digest == *expected => return Ok(Answer::UpToDate(None)),
         (Ok(digest), _) => {
             warn!(file = %name, %digest, "the file that is here is not the one that is wanted");
         }
         (Err(error), _) => warn!(file = %name, %error, "the file that is here cannot be checked"),
     }
-    Ok(false)
+    Ok(Answer::Pull)
 }

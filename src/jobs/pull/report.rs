@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::fetch::engine::{self, PullError};
-use crate::fetch::{Address, Fault};
+use crate::fetch::{Address, Fault, Version};
+
+use super::checksums::Checksums;
 
 /// What became of one file.
 #[derive(Debug)]
@@ -18,9 +20,11 @@ pub enum Fate {
         sha256: Option<[u8; 32]>,
         /// When the original was changed, if the source said so as it sent it.
         modified_s: Option<i64>,
+        /// Entity tag of the version that was pulled.
+        etag: Option<String>,
     },
-    /// It was here already.
-    UpToDate,
+    /// It was here already. The version is the one that the source reported, if it was asked.
+    UpToDate(Option<Version>),
     /// It is older or younger than was asked for.
     NotMeant,
     /// It would be pulled (dry run).
@@ -35,7 +39,7 @@ pub enum Fate {
 }
 
 /// A pull, in numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Totals {
     /// Bytes that came in this run.
     pub bytes: u64,
@@ -51,6 +55,9 @@ pub struct Totals {
     pub cuts: u64,
     /// Folders that were listed.
     pub listings: u64,
+    /// Which lists of checksums were used, if that was asked for.
+    #[serde(skip)]
+    pub checksums: Option<Checksums>,
 }
 
 /// What happens, for people to see.

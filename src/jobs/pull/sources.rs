@@ -34,6 +34,15 @@ impl Sources {
         Ok(self.of(address)?.first_mut().expect("there is at least one connection"))
     }
 
+    /// Goes on with so many connections less, but with at least one.
+    pub(super) async fn drop_surplus(&mut self, surplus: usize) {
+        self.connections = self.connections.saturating_sub(surplus).max(1);
+        for sources in self.by_origin.values_mut() {
+            let kept = self.connections.min(sources.len());
+            join_all(sources.drain(kept..).map(async |mut source| source.close().await)).await;
+        }
+    }
+
     /// Closes them all.
     pub(super) async fn close(&mut self) {
         join_all(self.by_origin.values_mut().flatten().map(Source::close)).await;

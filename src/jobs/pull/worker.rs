@@ -2,28 +2,34 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::time::Instant;
+use tracing::{info, warn};
 
 use crate::fetch::engine::{self, Outcome, Pull, PullError};
 use crate::fetch::plan::{self, Planner};
-use crate::fetch::{Address, Connection as _, Fault, Refusal, Slot};
+use crate::fetch::{Address, Connection as _, Fault, Slot};
 use crate::jobs::backoff::Backoff;
 
+use super::current::{Current, next_from};
 use super::file::{Done, FileWatch, OnItsWay, Place, Prepared, algorithms, begin_next, finish, prepare};
 use super::following::LastGrowing;
 use super::report::{Event, Fate};
 use super::sources::Sources;
-use super::sums::SumsBeside;
-use super::{Common, Config, End, Feed, Follow, Next, Task};
+use super::{Common, Config, End, Feed};
 
 /// Files that wait for the disk while the next ones are pulled.
 const PENDING: usize = 256;
 
 /// A listing that was cut off by so many slots does not fit into one.
 const LISTING_TRIES: u32 = 5;
+
+/// Retries for a source that has never answered: after 1 and 2 s, as long as a web server takes to restart.
+const TRIES_AT_FIRST: u32 = 2;
 
 /// How a worker's turn ended.
 #[derive(Debug)]
@@ -36,25 +42,21 @@ pub(super) enum TurnEnd {
     SlotOver,
     /// Something went wrong that may pass.
     Pause { wait: Duration, fault: Fault },
+    /// The source refuses this worker's connection and serves another one. The others have its tasks.
+    Surplus,
 }
 
 impl TurnEnd {
     /// The end of one worker's turn that counts for all is the one with the highest weight.
     pub(super) fn weight(&self) -> (u8, Duration) {
         match self {
-            Self::Drained => (0, Duration::ZERO),
-            Self::Idle => (1, Duration::ZERO),
-            Self::SlotOver => (2, Duration::ZERO),
-            Self::Pause { wait, .. } => (3, *wait),
+            Self::Surplus => (0, Duration::ZERO),
+            Self::Drained => (1, Duration::ZERO),
+            Self::Idle => (2, Duration::ZERO),
+            Self::SlotOver => (3, Duration::ZERO),
+            Self::Pause { wait, .. } => (4, *wait),
         }
     }
-}
-
-/// What a worker is at.
-enum Current {
-    File(OnItsWay),
-    Folder { id: usize, address: Address, tries: u32 },
-    Growing { id: usize, follow: Follow },
 }
 
 /// How far a task came in this turn.
@@ -68,20 +70,23 @@ pub(super) enum Step {
 /// Does one task at a time.
 pub(super) struct Worker {
     pub(super) sources: Sources,
-    current: Option<Current>,
+    pub(super) current: Option<Current>,
     /// The file after it: small files would wait for their parts to be opened more than for the source.
-    after: Option<OnItsWay>,
+    pub(super) after: Option<OnItsWay>,
     pub(super) planner: Planner,
     pub(super) backoff: Backoff,
     /// The growing file that was last at work on: most often it is the next one, too.
     pub(super) growing: Option<LastGrowing>,
     /// Files that are whole, on their way to the disk and to their names.
     pending: FuturesUnordered<Done>,
-    sums: SumsBeside,
     /// Something came from a source.
     pub(super) was_answered: bool,
     /// A source that was never heard of is waited for as well.
     waits_at_first: bool,
+    /// The source allows fewer connections than there are workers; this one asks again then.
+    pub(super) rests_until: Option<Instant>,
+    /// The source has answered in this turn.
+    pub(super) is_served: bool,
 }
 
 impl Worker {
@@ -94,9 +99,10 @@ impl Worker {
             backoff: Backoff::new(config.patience, seed),
             growing: None,
             pending: FuturesUnordered::new(),
-            sums: SumsBeside::default(),
             was_answered: false,
             waits_at_first: config.patience.at_first,
+            rests_until: None,
+            is_served: false,
         }
     }
 
@@ -112,6 +118,7 @@ impl Worker {
             self.planner.slot_began(length, return_time);
             self.plan_stream(common, return_time);
         }
+        self.is_served = false;
         common.at_work();
         let end = self.work(common, slot).await;
         common.at_rest();
@@ -159,18 +166,40 @@ impl Worker {
     async fn next_task<F: Feed>(&mut self, common: &Common<'_, F>, slot: &Slot) -> Result<Current, TurnEnd> {
         let current = match self.after.take() {
             Some(file) => Current::File(file),
-            None => next_from(common, slot).await?,
+            None => self.wait_for_task(common, slot).await?,
         };
         if let Current::File(file) = &current {
+            info!(url = %file.want.address, "pulling");
             common.watch.on(Event::Began { index: file.index, address: &file.want.address });
         }
         Ok(current)
+    }
+
+    /// Waits for a task; complete files get their names meanwhile.
+    async fn wait_for_task<F: Feed>(
+        &mut self,
+        common: &Common<'_, F>,
+        slot: &Slot,
+    ) -> Result<Current, TurnEnd> {
+        let mut task = pin!(next_from(common, slot));
+        loop {
+            tokio::select! {
+                biased;
+                next = &mut task => return next,
+                Some((index, fate)) = self.pending.next() => common.pulled(index, fate),
+            }
+        }
     }
 
     /// What is to be done about an error: wait and try again, or give the file up and go on with the next.
     fn on_error<F: Feed>(&mut self, common: &Common<'_, F>, error: PullError) -> Option<TurnEnd> {
         if let PullError::Source(fault) = error {
             return match self.backoff.after(&fault).filter(|_| self.is_worth_waiting(&fault)) {
+                Some(wait) if matches!(fault, Fault::Refused(_)) && common.has_others(self.is_served) => {
+                    warn!("{fault}; continuing with fewer connections");
+                    self.rest(common, wait);
+                    Some(TurnEnd::Surplus)
+                }
                 Some(wait) => Some(TurnEnd::Pause { wait, fault }),
                 None => self.give_up(common, fault.into()),
             };
@@ -178,10 +207,11 @@ impl Worker {
         self.give_up(common, error)
     }
 
-    /// A source that will not even connect may have too much to do, if it did before; otherwise nobody is there at all.
+    /// A source that has never answered gets a few tries, enough for a restart; after that its address is called wrong.
     fn is_worth_waiting(&self, fault: &Fault) -> bool {
-        let nobody_listens = matches!(fault, Fault::Refused(Refusal { code: None, .. }));
-        self.was_answered || self.waits_at_first || !nobody_listens
+        let is_unreachable = matches!(fault, Fault::Connect { .. });
+        let has_tries = self.backoff.failures() <= TRIES_AT_FIRST;
+        self.was_answered || self.waits_at_first || !is_unreachable || has_tries
     }
 
     fn give_up<F: Feed>(&mut self, common: &Common<'_, F>, error: PullError) -> Option<TurnEnd> {
@@ -190,9 +220,12 @@ impl Worker {
             (Some(Current::Folder { id, .. }), PullError::Source(fault)) => {
                 common.end(id, End::Listed(Err(fault)));
             }
+            (Some(Current::Question { id, question }), PullError::Source(fault)) => {
+                common.end(id, question.failed(fault));
+            }
             (Some(Current::Growing { id, .. }), error) => common.end(id, End::Followed(Err(error))),
-            // A listing touches no disk.
-            (Some(Current::Folder { .. }), PullError::Sink(_)) | (None, _) => {}
+            // A listing or a question touches no disk.
+            (Some(_), PullError::Sink(_)) | (None, _) => {}
         }
         // The next one deserves all our patience.
         self.backoff.progressed();
@@ -209,7 +242,14 @@ impl Worker {
             }
             Some(Current::Folder { id, address, tries }) => {
                 let step = self.list(common, slot, id, &address, tries).await;
-                self.current = Some(Current::Folder { id, address, tries: tries + 1 });
+                // Any other failure has its own number of retries.
+                let tries = tries + u32::from(matches!(step, Ok(Step::SlotOver)));
+                self.current = Some(Current::Folder { id, address, tries });
+                step
+            }
+            Some(Current::Question { id, question }) => {
+                let step = self.ask(common, slot, id, &question).await;
+                self.current = Some(Current::Question { id, question });
                 step
             }
             Some(Current::Growing { id, follow }) => {
@@ -218,6 +258,12 @@ impl Worker {
                 step
             }
         }
+    }
+
+    /// The source has answered with what was asked for.
+    pub(super) fn answered<F: Feed>(&mut self, common: &Common<'_, F>) {
+        self.served(common);
+        self.backoff.progressed();
     }
 
     async fn list<F: Feed>(
@@ -236,11 +282,14 @@ impl Worker {
         let listing = tokio::select! {
             biased;
             () = slot.over() => return Ok(Step::SlotOver),
-            listing = source.list(address) => listing?,
+            listing = source.list_packed(address) => listing?,
         };
-        self.was_answered = true;
-        self.backoff.progressed();
+        self.answered(common);
+        info!(url = %address, entries = listing.entries.len(), "listed");
         common.totals().listings += 1;
+        if common.config.sums {
+            common.sums.lock().await.listed(address, &listing);
+        }
         common.watch.on(Event::Listed { address, entries: listing.entries.len() });
         common.end(id, End::Listed(Ok(listing)));
         Ok(Step::Done)
@@ -281,6 +330,7 @@ impl Worker {
             watch: &watch,
         };
         let before = common.totals().bytes;
+        let most = *file.most_bytes.get_or_insert(place.bytes());
         let outcome = match place {
             Place::Part(part) => engine::pull(sources, &mut **part, &mut self.planner, with).await,
             Place::Stream(stream) => {
@@ -289,11 +339,17 @@ impl Worker {
                 engine::pull(one, &mut **stream, &mut self.planner, with).await
             }
         };
-        // Bytes that were dropped again are no progress: a file may change for ever.
+        let surplus = common.surplus.swap(0, Ordering::Relaxed);
+        if surplus > 0 {
+            self.sources.drop_surplus(surplus).await;
+        }
+        if common.totals().bytes > before {
+            self.served(common);
+        }
+        // Only bytes that are kept are progress: a file may change for ever, and a source without resume may always break.
         let is_dropped = matches!(outcome, Err(PullError::Source(Fault::Changed)));
-        let has_come = common.totals().bytes > before;
-        self.was_answered |= has_come;
-        if has_come && !is_dropped {
+        if place.bytes() > most && !is_dropped {
+            file.most_bytes = Some(place.bytes());
             self.backoff.progressed();
         }
         if outcome? == Outcome::SlotOver {
@@ -312,12 +368,11 @@ impl Worker {
         slot: &Slot,
         file: &mut OnItsWay,
     ) -> Result<Prepared, PullError> {
-        let Self { sources, sums, .. } = self;
-        let source = sources.first(&file.want.address)?;
+        let source = self.sources.first(&file.want.address)?;
         tokio::select! {
             biased;
             () = slot.over() => Ok(Prepared::SlotOver),
-            prepared = prepare(common, source, sums, file) => prepared,
+            prepared = prepare(common, source, file) => prepared,
         }
     }
 
@@ -358,24 +413,22 @@ impl Worker {
     pub(super) async fn finish<F: Feed>(&mut self, common: &Common<'_, F>) {
         self.collect(common, 0).await;
         self.close().await;
-        if let Some(mut opening) = self.after.take().and_then(|after| after.opening) {
-            // It was never begun, so nothing of it should be left.
-            if let Ok(part) = opening.opened().await
-                && part.have().is_empty()
-            {
-                let _ = part.discard().await;
-            }
+        let after = self.after.take().map(Current::File);
+        for task in self.current.take().into_iter().chain(after) {
+            task.interrupt(common).await;
         }
-        if let Some(Current::File(file)) = self.current.take() {
-            common.pulled(file.index, Fate::Interrupted);
-        }
+        common.disk.idle().await;
     }
 
     /// Opens the connections that the next turn will begin with.
     pub(super) async fn warm<F: Feed>(&mut self, common: &Common<'_, F>) {
+        if self.is_resting() {
+            return;
+        }
         let current = match (&self.current, &self.after) {
             (Some(Current::File(file)), _) | (None, Some(file)) => Some(file.want.address.clone()),
             (Some(Current::Folder { address, .. }), _) => Some(address.clone()),
+            (Some(Current::Question { question, .. }), _) => Some(question.address().clone()),
             (Some(Current::Growing { follow, .. }), _) => Some(follow.address.clone()),
             (None, None) => None,
         };
@@ -393,50 +446,6 @@ impl Worker {
     /// Closes all connections.
     pub(super) async fn close(&mut self) {
         self.sources.close().await;
-    }
-}
-
-impl Current {
-    fn new(id: usize, task: Task) -> Self {
-        match task {
-            Task::Pull(want) => Self::File(OnItsWay::new(id, want)),
-            Task::List(address) => Self::Folder { id, address, tries: 0 },
-            Task::Follow(follow) => Self::Growing { id, follow },
-        }
-    }
-}
-
-/// Asks the feed for the next thing to do. As long as others are at work there may be something in a moment.
-async fn next_from<F: Feed>(common: &Common<'_, F>, slot: &Slot) -> Result<Current, TurnEnd> {
-    loop {
-        let mut news = pin!(common.news.notified());
-        // From here on no news is missed.
-        news.as_mut().enable();
-        let at = common.moment();
-        let next = common.work().next(at);
-        let until = match next {
-            Next::Task(id, task) => return Ok(Current::new(id, task)),
-            Next::Done => return Err(TurnEnd::Drained),
-            Next::Again if slot.is_over() => return Err(TurnEnd::SlotOver),
-            Next::Again => {
-                tokio::task::yield_now().await;
-                continue;
-            }
-            Next::Wait(until) => until,
-        };
-        let are_others_at_work = common.at_rest();
-        if are_others_at_work {
-            let nap = until.map_or(Duration::MAX, |until| until.since(at.now));
-            tokio::select! {
-                () = news => {}
-                () = slot.over() => {}
-                () = tokio::time::sleep(nap) => {}
-            }
-        }
-        common.at_work();
-        if !are_others_at_work || slot.is_over() {
-            return Err(TurnEnd::Idle);
-        }
     }
 }
 

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tracing::warn;
@@ -21,6 +22,7 @@ use super::item::{Item, Output, Piece};
 use super::lag::Backlog;
 use super::out::{Out, What};
 use super::{Delivered, Tell};
+use crate::fetch::name::{disk_path, shown};
 use crate::fetch::sink::{Folder, SinkError};
 use crate::jobs::hook::{Hook, HookError};
 use crate::jobs::manifest::{Manifest, ManifestError, Record};
@@ -58,6 +60,19 @@ pub enum DeliveryError {
     Hook(#[from] HookError),
 }
 
+/// What is to be delivered, or told in its turn.
+pub(super) enum Due {
+    /// A file.
+    Item(Box<Item>),
+    /// A listed name that cannot be used; told where deliveries are lines.
+    Refused {
+        /// The path, escaped.
+        path: String,
+        /// Why.
+        why: String,
+    },
+}
+
 /// How things are delivered.
 pub(super) struct Delivery<'a> {
     pub(super) target: PathBuf,
@@ -78,7 +93,7 @@ impl Delivery<'_> {
     pub(super) async fn note(
         &self,
         mut found: mpsc::UnboundedReceiver<Output>,
-        next: mpsc::UnboundedSender<Item>,
+        next: mpsc::UnboundedSender<Due>,
     ) -> Result<(), DeliveryError> {
         let mut outputs = Vec::new();
         while found.recv_many(&mut outputs, BATCH).await > 0 {
@@ -90,7 +105,7 @@ impl Delivery<'_> {
                         if item.piece.is_none() {
                             changes.push((item.path.clone(), Some(item.record.clone())));
                         }
-                        items.push(*item);
+                        items.push(Due::Item(item));
                     }
                     Output::Before(before) => {
                         changes.extend(before.into_iter().map(|(path, record)| (path, Some(record))));
@@ -99,6 +114,12 @@ impl Delivery<'_> {
                     Output::Forgotten(path) => changes.extend(self.forgotten(path).await?),
                     Output::Reached(at_s) => notes.push((REACHED, at_s.to_be_bytes().to_vec())),
                     Output::Trouble(why) => self.tell.trouble(&why),
+                    Output::Refused { path, why } => {
+                        warn!(path, why, "name refused");
+                        self.tell.refused(&path, &why);
+                        items.push(Due::Refused { path, why });
+                    }
+                    Output::Link(path) => self.tell.link(&path),
                     Output::Gap(path) => self.tell.gap(&path),
                     Output::Rotated { path, kept } => {
                         self.tell.rotated(&path, kept.as_deref());
@@ -127,13 +148,10 @@ impl Delivery<'_> {
     }
 
     /// Delivers one thing after the other, until there is no more.
-    pub(super) async fn deliver(
-        &self,
-        mut items: mpsc::UnboundedReceiver<Item>,
-    ) -> Result<(), DeliveryError> {
+    pub(super) async fn deliver(&self, mut items: mpsc::UnboundedReceiver<Due>) -> Result<(), DeliveryError> {
         let mut done = Vec::new();
         loop {
-            let item = match items.try_recv() {
+            let due = match items.try_recv() {
                 Ok(item) if done.len() < BATCH => Some(item),
                 Ok(item) => {
                     self.write(std::mem::take(&mut done), Vec::new()).await?;
@@ -144,7 +162,14 @@ impl Delivery<'_> {
                     items.recv().await
                 }
             };
-            let Some(item) = item else { return Ok(()) };
+            let item = match due {
+                None => return Ok(()),
+                Some(Due::Item(item)) => item,
+                Some(Due::Refused { path, why }) => {
+                    self.put_line(json!({"refused": path, "why": why})).await?;
+                    continue;
+                }
+            };
             // If somebody removed it, nothing was ever here.
             let record = self.one(&item).await?.filter(|_| !item.is_gone);
             done.push((item.path.clone(), record));
@@ -155,11 +180,11 @@ impl Delivery<'_> {
     /// Delivers this. What is to be remembered of it; `None` if it is not here any more.
     async fn one(&self, item: &Item) -> Result<Option<Record>, DeliveryError> {
         let Some(piece) = self.piece(item).await? else {
-            warn!(path = item.path, "removed before it was delivered");
+            warn!(path = shown(&item.path), "removed before it was delivered");
             return Ok(None);
         };
         let record = Record { size: piece.range.end, delivered: true, ..item.record.clone() };
-        let file = self.target.join(&item.path);
+        let file = self.target.join(disk_path(&item.path));
         if let Some(hook) = &self.hook {
             self.run(hook, item, &record, piece.range.start, &file).await;
         }
@@ -168,11 +193,14 @@ impl Delivery<'_> {
             let what = What::Bytes(piece.file, piece.range.start, piece.range.end);
             out.put(what).await.map_err(DeliveryError::Output)?;
         }
-        if let Some(out) = &self.lines {
-            out.put(What::Line(delivered.json().to_string())).await.map_err(DeliveryError::Output)?;
-        }
+        self.put_line(delivered.json()).await?;
         self.tell.delivered(&delivered);
         Ok(Some(record))
+    }
+
+    async fn put_line(&self, line: serde_json::Value) -> Result<(), DeliveryError> {
+        let Some(out) = &self.lines else { return Ok(()) };
+        out.put(What::Line(line.to_string())).await.map_err(DeliveryError::Output)
     }
 
     /// The bytes to deliver, by the open file: its name may be another's by the time they are read.
@@ -197,14 +225,15 @@ impl Delivery<'_> {
     /// Runs the user's command until it succeeds, or has failed often enough where that is allowed.
     async fn run(&self, hook: &Hook, item: &Item, record: &Record, from: u64, file: &std::path::Path) {
         let hex = |digest: [u8; 32]| data_encoding::HEXLOWER.encode(&digest);
+        // The names as the disk has them: they need not be text.
         let vars = [
-            ("STROLL_FILE", file.display().to_string()),
-            ("STROLL_PATH", item.path.clone()),
-            ("STROLL_URL", item.address.to_string()),
-            ("STROLL_SIZE", record.size.to_string()),
-            ("STROLL_FROM", from.to_string()),
-            ("STROLL_SHA256", record.sha256.map(hex).unwrap_or_default()),
-            ("STROLL_MODIFIED", item.modified_s.map(|time| time.to_string()).unwrap_or_default()),
+            ("STROLL_FILE", file.into()),
+            ("STROLL_PATH", disk_path(&item.path).into_os_string()),
+            ("STROLL_URL", item.address.to_string().into()),
+            ("STROLL_SIZE", record.size.to_string().into()),
+            ("STROLL_FROM", from.to_string().into()),
+            ("STROLL_SHA256", record.sha256.map(hex).unwrap_or_default().into()),
+            ("STROLL_MODIFIED", item.modified_s.map(|time| time.to_string()).unwrap_or_default().into()),
         ];
         let mut tries = 0_u32;
         loop {
@@ -215,7 +244,7 @@ impl Delivery<'_> {
             };
             tries += 1;
             let is_last = self.skip_failures && tries >= TRIES_BEFORE_SKIPPING;
-            self.tell.hook_failed(&item.path, &why, is_last);
+            self.tell.hook_failed(&shown(&item.path), &why, is_last);
             if is_last {
                 return;
             }

@@ -137,7 +137,7 @@ impl Growing {
     fn on_followed(&mut self, followed: Followed, at: Moment) {
         self.was_there = true;
         self.trouble = Trouble::default();
-        let (path, before) = (self.follow.name.to_string(), self.told);
+        let (path, before) = (self.follow.name.as_str().to_owned(), self.told);
         let size = followed.version.as_ref().and_then(|version| version.size).unwrap_or(followed.len);
         let is_complete = followed.is_complete;
         let is_seen = is_complete || followed.version.as_ref().is_some_and(|version| version.size.is_some());
@@ -202,7 +202,7 @@ impl Feed for Growing {
         match end {
             End::Followed(Ok(followed)) => self.on_followed(followed, at),
             End::Followed(Err(error)) => self.on_failed(error, at),
-            End::Pulled(_) | End::Listed(_) => {}
+            End::Pulled(_) | End::Listed(_) | End::Probed(_) | End::Resolved(_) => {}
         }
     }
 

@@ -52,6 +52,15 @@ pub enum Output {
     Forgotten(String),
     /// The source cannot be looked at, which may pass.
     Trouble(String),
+    /// A listed name that cannot be used: the path, escaped, and why.
+    Refused {
+        /// The path.
+        path: String,
+        /// The reason.
+        why: String,
+    },
+    /// A symbolic link, which is not followed.
+    Link(String),
     /// There was never a file of this name.
     Gap(String),
     /// Everything up to this moment, in seconds since 1970, is done with (names by template).

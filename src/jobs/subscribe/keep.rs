@@ -74,7 +74,7 @@ fn flush(
 }
 
 fn remove(target: &Path, path: &str) -> Result<(), SinkError> {
-    let mut names = path.split('/').map(Name::new).collect::<Result<Vec<_>, _>>().unwrap_or_default();
+    let mut names = path.split('/').map(Name::from_key).collect::<Result<Vec<_>, _>>().unwrap_or_default();
     // A path that is none was never written here.
     let Some(name) = names.pop() else { return Ok(()) };
     let mut folder = Arc::new(Folder::open(target, false)?);

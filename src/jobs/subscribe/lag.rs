@@ -3,7 +3,7 @@
 //!
 //! Pure. The feeds enter what they see and when they looked, the delivery strikes it out, and the job shows the sum.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::base::Time;
@@ -14,6 +14,9 @@ const LOOKS: usize = 32;
 
 /// Below this the time since the last look is the pace of looking, and nothing that people want to read.
 const WORTH_TELLING: Duration = Duration::from_secs(60);
+
+/// So many refused names are remembered; more are not counted.
+const MOST_REFUSED: usize = 100_000;
 
 /// How far behind the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub struct Lag {
     pub unseen: Duration,
     /// Whether all of the source was seen at least once. If not, nobody knows what is there.
     pub has_looked: bool,
+    /// How many names of the source were refused: those files are never pulled, and in none of the above.
+    pub refused: usize,
 }
 
 impl Lag {
@@ -56,9 +61,13 @@ impl std::fmt::Display for Lag {
             (Some(_), 0) => f.write_str("no lag")?,
             (Some(_), count) => write!(f, "lag {seconds} s, {count} {files}, {bytes} behind")?,
         }
-        match self.dark() {
-            Some(unseen) => write!(f, ", source not seen for {}", human_duration(unseen)),
-            None => Ok(()),
+        if let Some(unseen) = self.dark() {
+            write!(f, ", source not seen for {}", human_duration(unseen))?;
+        }
+        match self.refused {
+            0 => Ok(()),
+            1 => f.write_str(", 1 name refused"),
+            count => write!(f, ", {count} names refused"),
         }
     }
 }
@@ -70,6 +79,8 @@ pub struct Backlog {
     items: BTreeMap<String, (i64, u64)>,
     bytes: u64,
     looks: Looks,
+    /// Paths that were refused, as far as they are told one by one.
+    refused: BTreeSet<String>,
 }
 
 /// When all of the source was seen last.
@@ -107,6 +118,11 @@ impl Backlog {
         }
     }
 
+    /// This name was refused. Tells whether that is new; of very many only the first are remembered.
+    pub fn refuse(&mut self, path: &str) -> bool {
+        self.refused.len() < MOST_REFUSED && self.refused.insert(path.to_owned())
+    }
+
     /// Something is there. What was not delivered yet keeps the time at which it appeared.
     pub fn add(&mut self, path: &str, appeared_s: i64, bytes: u64) {
         let first_s = self.remove(path).map_or(appeared_s, |(before_s, _)| before_s.min(appeared_s));
@@ -132,7 +148,14 @@ impl Backlog {
             Looks::Needless => (true, Duration::ZERO),
         };
         let behind = oldest_s.map_or(Duration::ZERO, since);
-        Lag { behind, files: self.items.len(), bytes: self.bytes, unseen, has_looked }
+        Lag {
+            behind,
+            files: self.items.len(),
+            bytes: self.bytes,
+            unseen,
+            has_looked,
+            refused: self.refused.len(),
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! One look at a source: its folder, and those below it, listed one after the other. Used by the stream alone; pure.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::fetch::{Address, EntryKind, Listing, Name};
+use crate::fetch::{Address, EntryKind, Name, NameError, PackedListing};
 use crate::jobs::filter::Filter;
 
 /// Deeper folders are not looked at.
@@ -35,6 +35,10 @@ pub(super) struct Look {
     pub(super) files: BTreeMap<String, Seen>,
     /// The source, or a bound, has left something out: what is missing may still be there.
     pub(super) is_partial: bool,
+    /// Paths that were refused, and why.
+    pub(super) refused: Vec<(String, NameError)>,
+    /// Paths of symbolic links.
+    pub(super) links: Vec<String>,
 }
 
 impl Look {
@@ -69,13 +73,31 @@ impl Look {
     }
 
     /// A folder was listed. Folders in it are looked at afterwards, if that is wanted.
-    pub(super) fn listed(&mut self, listing: Listing, root: &Address, deep: Option<&Filter>) {
+    /// `folders` are known as such, although the source lists them like files.
+    pub(super) fn listed(
+        &mut self,
+        listing: PackedListing,
+        root: &Address,
+        deep: Option<&Filter>,
+        folders: &BTreeSet<String>,
+    ) {
         let Some((_, below)) = self.asked.take() else { return };
         self.is_partial |= listing.truncated;
+        let above = below.iter().fold(String::new(), |path, name| format!("{path}{name}/"));
+        for (name, why) in listing.refused {
+            let is_out_of_sight = why == NameError::Hidden || (name.ends_with('/') && deep.is_none());
+            if !is_out_of_sight && self.refused.len() < MOST_FILES {
+                self.refused.push((format!("{above}{name}"), why));
+            }
+        }
+        for link in listing.links.iter().take(MOST_FILES.saturating_sub(self.links.len())) {
+            self.links.push(path_of(&below, &link.name));
+        }
         let folder = below.iter().fold(root.clone(), |folder, name| folder.folder(name));
         for entry in listing.entries {
             let path = path_of(&below, &entry.name);
-            match (entry.kind, deep) {
+            let kind = if folders.contains(&path) { EntryKind::Folder } else { entry.kind };
+            match (kind, deep) {
                 (EntryKind::File, _) if self.files.len() >= MOST_FILES => self.is_partial = true,
                 (EntryKind::File, _) => {
                     let (size, modified_s) = (entry.size, entry.modified_s);

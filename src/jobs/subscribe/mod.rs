@@ -36,6 +36,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::fetch::engine::PullError;
 use crate::fetch::limit::Limiter;
+use crate::fetch::name::{disk_path, shown};
 use crate::fetch::sink::{Folder, SinkError};
 use crate::fetch::{Address, Fault, Name, NameError};
 
@@ -45,7 +46,7 @@ use super::hook::Hook;
 use super::manifest::{Manifest, ManifestError, Record};
 use super::pull::{Config, Follow, Totals, Watch, pull};
 use super::slots::Slots;
-use delivery::{BEGUN, Delivery, REACHED, blocking};
+use delivery::{BEGUN, Delivery, Due, REACHED, blocking};
 use growing::Growing;
 use item::{Item, Machine, Told};
 use named::Named;
@@ -150,7 +151,7 @@ pub enum SubscribeError {
 }
 
 /// How a subscription ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Outcome {
     /// What was pulled.
     pub totals: Totals,
@@ -172,11 +173,17 @@ pub struct Delivered<'a> {
 }
 
 impl Delivered<'_> {
+    /// Where it is, with bytes that are no text as `\xE9`.
+    fn shown_path(&self) -> String {
+        let folder = self.file.ancestors().nth(self.item.below.len() + 1).unwrap_or(self.file);
+        folder.join(shown(&self.item.path)).display().to_string()
+    }
+
     fn json(&self) -> serde_json::Value {
         let sha256 = self.record.sha256.map(|digest| data_encoding::HEXLOWER.encode(&digest));
         json!({
             "url": self.item.address.to_string(),
-            "path": self.file.display().to_string(),
+            "path": self.shown_path(),
             "from": self.from,
             "size": self.record.size,
             "modified": self.item.modified_s,
@@ -197,6 +204,13 @@ pub trait Tell: Watch {
     fn hook_failed(&self, path: &str, why: &str, is_skipped: bool);
     /// The source cannot be looked at, which may pass.
     fn trouble(&self, why: &str);
+    /// This listed name cannot be used, so its file is never pulled. The path is escaped.
+    fn refused(&self, path: &str, why: &str);
+    /// A symbolic link was listed; it is not followed.
+    fn link(&self, path: &str) {
+        let _ = path;
+    }
+
     /// There was never a file of this name.
     fn gap(&self, path: &str);
     /// A growing file was suddenly another one.
@@ -210,6 +224,7 @@ pub trait Tell: Watch {
 impl Tell for Line {
     fn lag(&self, lag: Lag) {
         self.set_lag(lag.behind(), Some(lag.bytes), Some(lag.unseen));
+        self.set_refused(lag.refused as u64);
     }
 
     fn hook_failed(&self, path: &str, why: &str, _: bool) {
@@ -218,6 +233,10 @@ impl Tell for Line {
 
     fn trouble(&self, why: &str) {
         self.failed(why);
+    }
+
+    fn refused(&self, path: &str, why: &str) {
+        self.failed(&format!("{path}: not pulled: {why}"));
     }
 
     fn gap(&self, path: &str) {
@@ -327,7 +346,9 @@ impl Memory {
             true
         })?;
         // What somebody removed before it was delivered was never here.
-        known.retain(|(path, record)| record.delivered || target.join(path).symlink_metadata().is_ok());
+        known.retain(|(path, record)| {
+            record.delivered || target.join(disk_path(path)).symlink_metadata().is_ok()
+        });
         let is_first = manifest.note(BEGUN)?.is_none();
         // What was said the first time holds.
         let before = manifest.note(SINCE)?.and_then(|bytes| Some(i64::from_be_bytes(bytes.try_into().ok()?)));
@@ -352,7 +373,7 @@ impl Memory {
 
 /// Something that an earlier run has pulled.
 fn item(root: &Address, path: &str, record: &Record) -> Option<Item> {
-    let mut below = path.split('/').map(Name::new).collect::<Result<Vec<_>, _>>().ok()?;
+    let mut below = path.split('/').map(Name::from_key).collect::<Result<Vec<_>, _>>().ok()?;
     let name = below.pop()?;
     let folder = below.iter().fold(root.clone(), |folder, name| folder.folder(name));
     let address = folder.file(&name);
@@ -379,7 +400,7 @@ async fn run<M: Machine>(
         let mut backlog = backlog.lock().expect("nobody panics with the backlog in hand");
         backlog.add(&item.path, item.record.pulled_s, item.record.size);
         drop(backlog);
-        let _ = next.send(item);
+        let _ = next.send(Due::Item(Box::new(item)));
     }
     let out = (spec.output != Output::Nothing).then(|| Out::start(std::io::stdout()));
     let delivery = Delivery {

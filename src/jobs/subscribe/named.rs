@@ -37,6 +37,8 @@ pub struct Config {
     pub give_up: Duration,
     /// How long to wait before a file is asked for again.
     pub again: Duration,
+    /// Names that some platform cannot hold are refused.
+    pub portable: bool,
 }
 
 #[derive(Debug)]
@@ -112,6 +114,14 @@ impl Named {
         let mut last = None;
         for (moment, mut below) in names.by_ref().take(room) {
             last = Some(moment);
+            let portable = || below.iter().try_for_each(Name::check_portable);
+            if let Some(why) = self.config.portable.then(portable).and_then(Result::err) {
+                let path = path_of_all(&below);
+                if self.backlog.lock().expect("nobody panics with the backlog in hand").refuse(&path) {
+                    self.outputs.push_back(Output::Refused { path, why: why.to_string() });
+                }
+                continue;
+            }
             let Some(name) = below.pop() else { continue };
             let (path, moment_s) = (path_of(&below, &name), moment.as_second());
             let appeared_s = moment_s.saturating_add(delay_s);
@@ -169,6 +179,10 @@ impl Named {
     }
 }
 
+fn path_of_all(names: &[Name]) -> String {
+    names.iter().map(Name::as_str).collect::<Vec<_>>().join("/")
+}
+
 impl Feed for Named {
     fn next(&mut self, at: Moment) -> Next {
         self.refill(at);
@@ -186,8 +200,14 @@ impl Feed for Named {
             return Next::Wait(Some(due.again));
         }
         let to = To::File { root: self.target.clone(), below: due.below.clone(), name: due.name.clone() };
-        let want =
-            Want { address: self.address(due), to, expected: None, ask_first: true, changed_within: None };
+        let want = Want {
+            address: self.address(due),
+            to,
+            expected: None,
+            ask_first: true,
+            changed_within: None,
+            known_etag: None,
+        };
         self.next_id += 1;
         self.asked = Some((self.next_id, index));
         Next::Task(self.next_id, Task::Pull(want))
@@ -196,15 +216,19 @@ impl Feed for Named {
     fn ended(&mut self, id: usize, end: End, at: Moment) {
         let Some((_, index)) = self.asked.take_if(|(asked, _)| *asked == id) else { return };
         match end {
-            End::Pulled(Fate::Pulled { size, sha256, modified_s }) => {
+            End::Pulled(Fate::Pulled { size, sha256, modified_s, .. }) => {
                 let record = Record { size, sha256, pulled_s: at.wall_s, ..Record::default() };
                 self.on_here(index, record, modified_s);
             }
-            End::Pulled(Fate::UpToDate | Fate::Planned { .. }) => {
+            End::Pulled(Fate::UpToDate(_) | Fate::Planned { .. }) => {
                 self.on_here(index, Record { pulled_s: at.wall_s, ..Record::default() }, None);
             }
             End::Pulled(Fate::Failed(error)) => self.on_missing(index, &error, at),
-            End::Pulled(Fate::Interrupted | Fate::NotMeant) | End::Listed(_) | End::Followed(_) => {}
+            End::Pulled(Fate::Interrupted | Fate::NotMeant)
+            | End::Listed(_)
+            | End::Followed(_)
+            | End::Probed(_)
+            | End::Resolved(_) => {}
         }
     }
 
@@ -245,7 +269,13 @@ mod tests {
     fn world(after_s: Option<i64>) -> World {
         let template = Template::parse("%H/f-%M.dat", Duration::from_secs(60)).unwrap();
         let second = Duration::from_secs(1);
-        let config = Config { template, delay: second * 5, give_up: second * 600, again: second * 10 };
+        let config = Config {
+            template,
+            delay: second * 5,
+            give_up: second * 600,
+            again: second * 10,
+            portable: false,
+        };
         let root = Address::parse("http://h/s/").unwrap().0;
         let feed = Named::new(config, root, "/t".into(), after_s, Arc::default());
         World { feed, now_s: 10, there: BTreeSet::new(), told: Vec::new(), reached_s: None, asked: 0 }
@@ -260,7 +290,7 @@ mod tests {
                     self.asked += 1;
                     let name = want.address.file_name().unwrap().to_string();
                     let fate = if self.there.contains(&name) {
-                        Fate::Pulled { size: 1, sha256: None, modified_s: None }
+                        Fate::Pulled { size: 1, sha256: None, modified_s: None, etag: None }
                     } else {
                         Fate::Failed(Fault::NotFound(name).into())
                     };
@@ -297,6 +327,23 @@ mod tests {
         world.run(190);
         assert_eq!(world.told, [one, two]);
         assert_eq!(world.reached_s, Some(START_S + 120));
+    }
+
+    #[test]
+    fn names_that_are_not_portable_are_told_and_not_asked_for() {
+        let template = Template::parse("%H:%M.dat", Duration::from_secs(60)).unwrap();
+        let second = Duration::from_secs(1);
+        let config =
+            Config { template, delay: second, give_up: second * 600, again: second * 10, portable: true };
+        let root = Address::parse("http://h/s/").unwrap().0;
+        let backlog = Arc::new(Mutex::new(Backlog::foreknown()));
+        let mut feed = Named::new(config, root, "/t".into(), Some(START_S - 120), Arc::clone(&backlog));
+        let at = Moment { now: Time::from_secs(1), wall_s: START_S + 2 };
+        assert!(matches!(feed.next(at), Next::Wait(_)));
+        let told =
+            std::iter::from_fn(|| feed.poll_output()).filter(|o| matches!(o, Output::Refused { .. })).count();
+        let lag = backlog.lock().unwrap().lag(START_S);
+        assert_eq!((told, lag.refused, lag.files), (2, 2, 0));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::fetch::Address;
 use crate::jobs::filter::{Filter, Rules};
-use crate::jobs::mirror::spec::{Compare, Order};
+use crate::jobs::mirror::spec::{Compare, Links, Order};
 
 fn spec(delete: Delete) -> Spec {
     Spec {
@@ -21,6 +21,8 @@ fn spec(delete: Delete) -> Spec {
         delete: Some(delete),
         max_transfer: None,
         hidden: false,
+        portable_names: false,
+        links: Links::default(),
         dry_run: false,
     }
 }
@@ -79,7 +81,28 @@ fn survey(spec: &Spec, target: &Arc<Folder>, there: &[&str], known: &[&str]) -> 
         }
     }
     let is_known = |path: &str| known.contains(&path);
-    Surveyor { spec, seen: &seen, is_known: &is_known, now_s: 0 }.survey(target).expect("a survey")
+    let links = Seen::default();
+    let surveyor =
+        Surveyor { spec, seen: &seen, left_out: &links, links: &links, is_known: &is_known, now_s: 0 };
+    let mut survey = surveyor.survey(target).expect("a survey");
+    // The source has none of the folders.
+    let folders = survey.take_folders_to_ask_for();
+    survey.add_folders(folders);
+    survey
+}
+
+/// Removes, and compares with the plan.
+fn remove(
+    survey: &Survey,
+    target: &Arc<Folder>,
+    backup: Option<&Path>,
+) -> (Vec<String>, Result<(), SinkError>) {
+    let planned = survey.plan(target);
+    let Removed { files, folders, error } = survey.remove(target, backup);
+    if let (Ok(planned), None) = (planned, &error) {
+        assert_eq!((planned.files, planned.folders), (files.clone(), folders));
+    }
+    (files, error.map_or(Ok(()), Err))
 }
 
 fn doomed(survey: &Survey) -> Vec<String> {
@@ -90,7 +113,7 @@ fn doomed(survey: &Survey) -> Vec<String> {
 fn only_what_a_mirror_could_have_made_is_doomed() {
     let (place, folder) = target();
     let root = place.path().join("t");
-    for path in ["kept", "gone", "sub/gone", "x.part", ".mine", ".known", ".d/f", "left.txt"] {
+    for path in ["kept", "gone", "sub/gone", "x.stroll.part", ".mine", ".known", ".d/f", "left.txt"] {
         write(&root, path);
     }
     write(place.path(), "outside/precious");
@@ -106,7 +129,7 @@ fn only_what_a_mirror_could_have_made_is_doomed() {
     spec.delete = Some(Delete { excluded: true, ..Delete::default() });
     let found = survey(&spec, &folder, &["kept"], &[]);
     assert_eq!(doomed(&found), ["gone", "left.txt", "sub/gone"]);
-    let (gone, result) = found.remove(&folder, None);
+    let (gone, result) = remove(&found, &folder, None);
     result.expect("removed");
     assert_eq!(gone, ["gone", "left.txt", "sub/gone"]);
     assert!(!root.join("sub").exists() && root.join("kept").exists() && root.join(".d/f").exists());
@@ -123,7 +146,7 @@ fn a_folder_that_becomes_a_link_meanwhile_leads_nowhere() {
     assert_eq!(doomed(&found), ["sub/f"]);
     fs::rename(root.join("sub"), place.path().join("moved")).expect("moved");
     symlink("../outside", root.join("sub")).expect("linked");
-    let (gone, result) = found.remove(&folder, None);
+    let (gone, result) = remove(&found, &folder, None);
     assert!(gone.is_empty() && matches!(result, Err(SinkError::NotAFolder { link: true, .. })), "{result:?}");
     assert!(place.path().join("outside/f").exists() && place.path().join("moved/f").exists());
 }
@@ -135,11 +158,11 @@ fn what_is_moved_away_is_found_at_its_place_outside_the_target() {
     write(&root, "a/b/f");
     let found = survey(&spec(Delete::default()), &folder, &[], &[]);
     for inside in [root.clone(), root.join("a/b"), root.join("new/deep")] {
-        let (gone, result) = found.remove(&folder, Some(&inside));
+        let (gone, result) = remove(&found, &folder, Some(&inside));
         assert!(gone.is_empty() && matches!(result, Err(SinkError::InsideTarget { .. })), "{result:?}");
     }
     let backup = place.path().join("backup");
-    let (gone, result) = found.remove(&folder, Some(&backup));
+    let (gone, result) = remove(&found, &folder, Some(&backup));
     result.expect("moved");
     assert_eq!(
         (gone.as_slice(), fs::read_to_string(backup.join("a/b/f")).ok()),
@@ -177,7 +200,7 @@ proptest! {
         }
         let there: Vec<&str> = there.iter().map(String::as_str).collect();
         let found = survey(&spec(Delete::default()), &folder, &there, &[]);
-        let (gone, result) = found.remove(&folder, None);
+        let (gone, result) = remove(&found, &folder, None);
         prop_assert!(result.is_ok(), "{:?}", result);
         let mut left = BTreeSet::new();
         files(&root, "", &mut left);
@@ -186,4 +209,42 @@ proptest! {
         prop_assert_eq!(gone.len() + left.len(), here.len());
         prop_assert!(place.path().join("beside/f").exists());
     }
+}
+
+#[test]
+fn a_folder_is_removed_unproven_only_if_it_held_a_file_that_would_go() {
+    let (place, folder) = target();
+    let root = place.path().join("t");
+    write(&root, "held/f");
+    fs::create_dir_all(root.join("empty/inner")).expect("made");
+    fs::create_dir_all(root.join("now-a-file")).expect("made");
+    let mut seen = Seen::default();
+    seen.insert("now-a-file", EntryKind::File);
+    let (spec, none) = (spec(Delete::default()), Seen::default());
+    let is_known = |_: &str| true;
+    let surveyor =
+        Surveyor { spec: &spec, seen: &seen, left_out: &none, links: &none, is_known: &is_known, now_s: 0 };
+    let mut survey = surveyor.survey(&folder).expect("a survey");
+    let asked: Vec<String> =
+        survey.take_folders_to_ask_for().iter().map(|below| path_of(below, "")).collect();
+    assert_eq!(asked, ["empty/inner/", "empty/"]);
+    let mut folders = survey.remove(&folder, None).folders;
+    folders.sort();
+    assert_eq!(folders, ["held/", "now-a-file/"]);
+    assert!(root.join("empty/inner").is_dir());
+}
+
+#[test]
+fn what_is_here_under_the_name_of_a_skipped_link_is_neither_counted_nor_removed() {
+    let (place, folder) = target();
+    for path in ["link/f", "gone"] {
+        write(&place.path().join("t"), path);
+    }
+    let (spec, none, mut links) = (spec(Delete::default()), Seen::default(), Seen::default());
+    links.insert("link", EntryKind::File);
+    let is_known = |_: &str| true;
+    let surveyor =
+        Surveyor { spec: &spec, seen: &none, left_out: &none, links: &links, is_known: &is_known, now_s: 0 };
+    let survey = surveyor.survey(&folder).expect("a survey");
+    assert_eq!((doomed(&survey), survey.files_here), (vec!["gone".to_owned()], 1));
 }

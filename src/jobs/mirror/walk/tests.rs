@@ -1,14 +1,17 @@
 //! The walk over scripted listings.
 
+use crate::jobs::mirror::Compare;
+use crate::jobs::mirror::compare::by_time;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::base::Time;
+use crate::fetch::{EntryKind, Link, LinkTarget, NameError, PackedListing, Version};
 use crate::jobs::filter::{Filter, Rules};
 use crate::jobs::manifest::Listed;
-use crate::jobs::mirror::spec::Delete;
+use crate::jobs::mirror::spec::{Delete, Links};
 
 const NOW: Moment = Moment { now: Time::ZERO, wall_s: 1_000_000 };
 
@@ -44,6 +47,8 @@ fn spec() -> Spec {
         delete: Some(Delete::default()),
         max_transfer: None,
         hidden: false,
+        portable_names: false,
+        links: Links::default(),
         dry_run: false,
     }
 }
@@ -53,6 +58,7 @@ fn spec() -> Spec {
 struct Memory {
     here: BTreeMap<String, (Here, Option<Record>)>,
     notes: Vec<Note>,
+    folders_made: Vec<String>,
 }
 
 impl Memory {
@@ -67,16 +73,21 @@ impl Replicas for &mut Memory {
         Ok(self.here.get(&path_of(below, name.as_str())).cloned())
     }
 
+    fn make_folder(&mut self, below: &[Name]) -> Result<bool, SinkError> {
+        self.folders_made.push(path_of(below, ""));
+        Ok(true)
+    }
+
     fn note(&mut self, note: Note) {
         self.notes.push(note);
     }
 }
 
 /// What is there: folders by their paths, `""` for the root.
-type There = BTreeMap<&'static str, Listing>;
+type There = BTreeMap<&'static str, PackedListing>;
 
-fn listing(entries: Vec<Entry>) -> Listing {
-    Listing { entries, ..Listing::default() }
+fn listing(entries: Vec<Entry>) -> PackedListing {
+    PackedListing { entries: entries.into(), marks_folders: true, ..PackedListing::default() }
 }
 
 fn path_in(address: &Address) -> String {
@@ -86,6 +97,17 @@ fn path_in(address: &Address) -> String {
 
 /// Walks to the end: what was asked for, in order, and what was found. Files that are pulled are here afterwards.
 fn walk(spec: &Spec, here: &mut Memory, there: &There, fails: &[&str]) -> (Vec<String>, Found) {
+    walk_asking(spec, here, there, fails, &|path| panic!("{path} is known"))
+}
+
+/// The same with an answer for each entry of unknown type. A file that is pulled where a folder is fails.
+fn walk_asking(
+    spec: &Spec,
+    here: &mut Memory,
+    there: &There,
+    fails: &[&str],
+    answer: &dyn Fn(&str) -> LinkTarget,
+) -> (Vec<String>, Found) {
     let mut walk = Walk::new(Arc::new(spec.clone()), here);
     let mut asked = Vec::new();
     loop {
@@ -96,9 +118,14 @@ fn walk(spec: &Spec, here: &mut Memory, there: &There, fails: &[&str]) -> (Vec<S
             Next::Done => break,
         };
         let path = path_in(task.address());
-        asked.push(if matches!(task, Task::List(_)) { format!("{path}/") } else { path.clone() });
+        asked.push(match task {
+            Task::List(_) => format!("{path}/"),
+            Task::Resolve(_) => format!("{path}?"),
+            _ => path.clone(),
+        });
         let end = match task {
-            Task::Follow(_) => panic!("a mirror follows nothing"),
+            Task::Follow(_) | Task::Probe(_) => panic!("nothing is followed or probed"),
+            Task::Resolve(_) => End::Resolved(Ok(answer(&path))),
             Task::List(_) => End::Listed(match there.get(path.as_str()) {
                 Some(listing) => Ok(listing.clone()),
                 None => Err(Fault::NotFound(path)),
@@ -106,10 +133,12 @@ fn walk(spec: &Spec, here: &mut Memory, there: &There, fails: &[&str]) -> (Vec<S
             Task::Pull(want) => {
                 let To::File { name, .. } = &want.to else { panic!("to a file") };
                 assert_eq!(path.rsplit('/').next(), Some(name.as_str()));
-                let fate = if fails.contains(&path.as_str()) {
+                let fate = if there.contains_key(path.as_str()) {
+                    Fate::Failed(Fault::IsFolder(path).into())
+                } else if fails.contains(&path.as_str()) {
                     Fate::Failed(Fault::Changed.into())
                 } else {
-                    Fate::Pulled { size: 1, sha256: Some([7; 32]), modified_s: None }
+                    Fate::Pulled { size: 1, sha256: Some([7; 32]), modified_s: None, etag: None }
                 };
                 End::Pulled(fate)
             }
@@ -179,17 +208,24 @@ fn a_coarse_time_is_enough_if_nothing_moved_since_it_was_known_for_sure() {
         size: 5,
         modified_s: Some(100),
         replica_s: Some(100),
-        listed: Some(Listed { coarse_s: 60, seen_s: 1_000 }),
+        listed: Some(Listed { coarse_s: Some(60), size: Some(5), seen_s: 1_000, ..Listed::default() }),
         ..Record::default()
     };
     let decide = |entry: Entry, replica, record: &Record| by_time(&entry, replica, Some(record));
     let unsure = Verdict::Pull(Why::Unsure);
     assert_eq!(decide(coarse("f", 5, 60), replica, &record), Verdict::UpToDate);
-    assert_eq!(decide(Entry { size: None, ..coarse("f", 5, 60) }, replica, &record), Verdict::UpToDate);
+    assert_eq!(
+        decide(Entry { size: None, ..coarse("f", 5, 60) }, replica, &record),
+        unsure,
+        "another statement"
+    );
     assert_eq!(decide(coarse("f", 5, 120), replica, &record), unsure, "another time there");
     let touched = Replica { modified_s: 101, ..replica };
     assert_eq!(decide(coarse("f", 5, 60), touched, &record), unsure, "another time here");
-    let young = Record { listed: Some(Listed { coarse_s: 60, seen_s: 150 }), ..record.clone() };
+    let young = Record {
+        listed: Some(Listed { coarse_s: Some(60), size: Some(5), seen_s: 150, ..Listed::default() }),
+        ..record.clone()
+    };
     assert_eq!(decide(coarse("f", 5, 60), replica, &young), unsure, "it may have changed in the same minute");
     let never = Record { listed: None, ..record };
     assert_eq!(decide(coarse("f", 5, 60), replica, &never), unsure);
@@ -199,7 +235,9 @@ fn a_coarse_time_is_enough_if_nothing_moved_since_it_was_known_for_sure() {
 fn a_time_that_could_not_be_given_to_the_replica_is_remembered_instead() {
     // From the future, or with --no-times.
     let replica = Replica { size: 5, modified_s: 500 };
-    let record = Record { size: 5, modified_s: Some(9_999), replica_s: Some(500), ..Record::default() };
+    let listed = Listed { exact_s: Some(9_999), size: Some(5), ..Listed::default() };
+    let (modified_s, replica_s, listed) = (Some(9_999), Some(500), Some(listed));
+    let record = Record { size: 5, modified_s, replica_s, listed, ..Record::default() };
     assert_eq!(by_time(&file("f", 5, 9_999), replica, Some(&record)), Verdict::UpToDate);
     assert_eq!(by_time(&file("f", 5, 9_998), replica, Some(&record)), Verdict::Pull(Why::Time));
     let changed = Replica { size: 5, modified_s: 501 };
@@ -240,9 +278,13 @@ fn a_walk_that_is_not_over_is_not_complete() {
         for _ in 0..stop {
             let Next::Task(id, task) = walk.next(NOW) else { panic!("there is more") };
             let end = match task {
-                Task::Follow(_) => panic!("a mirror follows nothing"),
+                Task::Follow(_) | Task::Probe(_) | Task::Resolve(_) => {
+                    panic!("nothing is followed or asked for")
+                }
                 Task::List(address) => End::Listed(Ok(there[path_in(&address).as_str()].clone())),
-                Task::Pull(_) => End::Pulled(Fate::Pulled { size: 1, sha256: None, modified_s: None }),
+                Task::Pull(_) => {
+                    End::Pulled(Fate::Pulled { size: 1, sha256: None, modified_s: None, etag: None })
+                }
             };
             walk.ended(id, end, NOW);
         }
@@ -300,7 +342,7 @@ fn without_sizes_a_quota_waits_for_what_comes_before_it_wants_more() {
     for size in [60, 40] {
         let Next::Task(id, Task::Pull(_)) = walk.next(NOW) else { panic!("nothing wanted") };
         assert!(matches!(walk.next(NOW), Next::Wait(None)), "it does not know yet whether there is room");
-        walk.ended(id, End::Pulled(Fate::Pulled { size, sha256: None, modified_s: None }), NOW);
+        walk.ended(id, End::Pulled(Fate::Pulled { size, sha256: None, modified_s: None, etag: None }), NOW);
     }
     assert!(matches!(walk.next(NOW), Next::Done), "there is room for nothing more");
     let found = walk.finish();
@@ -336,6 +378,9 @@ fn a_hundred_thousand_files_take_one_folder_of_memory() {
         fn look(&mut self, _: &[Name], _: &Name) -> Result<Option<(Here, Option<Record>)>, SinkError> {
             Ok(None)
         }
+        fn make_folder(&mut self, _: &[Name]) -> Result<bool, SinkError> {
+            Ok(true)
+        }
         fn note(&mut self, _: Note) {}
     }
     let (folders, files) = (100, 1_000);
@@ -343,7 +388,7 @@ fn a_hundred_thousand_files_take_one_folder_of_memory() {
     let (mut pulled, mut most) = (0, 0);
     while let Next::Task(id, task) = walk.next(NOW) {
         let end = match task {
-            Task::Follow(_) => panic!("a mirror follows nothing"),
+            Task::Follow(_) | Task::Probe(_) | Task::Resolve(_) => panic!("nothing is followed or asked for"),
             Task::List(address) if path_in(&address).is_empty() => {
                 End::Listed(Ok(listing((0..folders).map(|n| folder(&format!("d{n:03}"))).collect())))
             }
@@ -352,7 +397,7 @@ fn a_hundred_thousand_files_take_one_folder_of_memory() {
             }
             Task::Pull(_) => {
                 pulled += 1;
-                End::Pulled(Fate::Pulled { size: 1, sha256: None, modified_s: None })
+                End::Pulled(Fate::Pulled { size: 1, sha256: None, modified_s: None, etag: None })
             }
         };
         walk.ended(id, end, NOW);
@@ -371,7 +416,7 @@ fn any_tree() -> impl Strategy<Value = BTreeMap<String, u64>> {
 }
 
 /// The listings of a tree.
-fn listings(tree: &BTreeMap<String, u64>) -> BTreeMap<String, Listing> {
+fn listings(tree: &BTreeMap<String, u64>) -> BTreeMap<String, PackedListing> {
     let mut all = BTreeMap::from([(String::new(), BTreeMap::new())]);
     for (path, size) in tree {
         let parts: Vec<&str> = path.split('/').collect();
@@ -400,11 +445,11 @@ proptest! {
             while let Next::Task(id, task) = walk.next(NOW) {
                 let path = path_in(task.address());
                 let end = match task {
-                    Task::Follow(_) => panic!("a mirror follows nothing"),
+                    Task::Follow(_) | Task::Probe(_) | Task::Resolve(_) => panic!("nothing is followed or asked for"),
                     Task::List(_) => End::Listed(Ok(all[&path].clone())),
                     Task::Pull(_) => {
                         pulled.push(path.clone());
-                        End::Pulled(Fate::Pulled { size: there[&path], sha256: None, modified_s: None })
+                        End::Pulled(Fate::Pulled { size: there[&path], sha256: None, modified_s: None, etag: None })
                     }
                 };
                 walk.ended(id, end, NOW);
@@ -436,7 +481,7 @@ fn asked_ages(max_age_s: u64, entries: &[Entry]) -> Vec<(String, bool)> {
         let end = match task {
             Task::Pull(want) => {
                 asked.push((path_in(&want.address), want.changed_within.is_some()));
-                End::Pulled(Fate::Pulled { size: 1, sha256: None, modified_s: None })
+                End::Pulled(Fate::Pulled { size: 1, sha256: None, modified_s: None, etag: None })
             }
             _ => End::Listed(Ok(listing(entries.to_vec()))),
         };
@@ -506,4 +551,259 @@ fn a_large_folder_is_looked_at_in_small_steps() {
         }
     }
     assert_eq!(before, 1_000);
+}
+
+// --- entries of unknown type ------------------------------------------------------------------------------------
+
+/// A page that lists folders like files.
+fn plain(names: &[&str]) -> PackedListing {
+    PackedListing {
+        marks_folders: false,
+        ..listing(names.iter().map(|name| file(name, 1, 10).roughly()).collect())
+    }
+}
+
+impl Entry {
+    /// Index pages without a slash behind folders tell no zones either.
+    fn roughly(self) -> Self {
+        Self { modified_s: None, coarse_s: self.modified_s, ..self }
+    }
+}
+
+fn plain_tree() -> There {
+    There::from([
+        ("", plain(&["a.gwf", "d", "z.txt"])),
+        ("d", plain(&["b.gwf", "c.txt", "e"])),
+        ("d/e", plain(&[])),
+    ])
+}
+
+fn is_folder(path: &str) -> LinkTarget {
+    if matches!(path, "d" | "d/e") { LinkTarget::Folder } else { LinkTarget::File(Version::default()) }
+}
+
+#[test]
+fn a_folder_listed_like_a_file_is_visited_in_every_run() {
+    let there = plain_tree();
+    let mut here = Memory::default();
+    let (asked, found) = walk(&spec(), &mut here, &there, &[]);
+    assert_eq!(asked, ["/", "a.gwf", "d", "z.txt", "d/", "d/b.gwf", "d/c.txt", "d/e", "d/e/"]);
+    let Counts { files, pulled, folders, failed, .. } = found.counts;
+    assert_eq!((files, pulled, folders, failed, found.is_complete), (4, 4, 3, 0, true));
+    assert_eq!(here.folders_made, ["d/e/"]);
+    // The folders are here now: they are no conflict.
+    for folder in ["d", "d/e"] {
+        here.here.insert(folder.into(), (Here::Folder, None));
+    }
+    for path in ["a.gwf", "z.txt", "d/b.gwf", "d/c.txt"] {
+        here = here.with(path, 1, 10);
+    }
+    let spec = Spec { compare: Compare::Size, ..spec() };
+    let (asked, found) = walk_asking(&spec, &mut here, &there, &[], &is_folder);
+    assert_eq!(asked, ["/", "d?", "d/", "d/e?", "d/e/"]);
+    let Counts { files, up_to_date, failed, .. } = found.counts;
+    assert_eq!((files, up_to_date, failed, found.is_complete), (4, 4, 0, true));
+    assert!(found.seen.contains("d/e", EntryKind::Folder));
+}
+
+#[test]
+fn a_name_that_the_filter_leaves_out_as_a_file_is_asked_for_as_a_folder() {
+    let rules = Rules { include: vec!["*.gwf".into()], ..Rules::default() };
+    let spec = Spec { filter: Filter::new(&rules).expect("a filter"), ..spec() };
+    let mut here = Memory::default();
+    let (asked, found) = walk_asking(&spec, &mut here, &plain_tree(), &[], &is_folder);
+    assert_eq!(asked, ["/", "d?", "z.txt?", "a.gwf", "d/", "d/c.txt?", "d/e?", "d/b.gwf", "d/e/"]);
+    let Counts { files, pulled, excluded, folders, .. } = found.counts;
+    assert_eq!((files, pulled, excluded, folders, found.is_complete), (2, 2, 2, 3, true));
+    assert_eq!(here.folders_made, Vec::<String>::new(), "an empty folder holds no *.gwf");
+    let marked = There::from([("", listing(vec![file("z.txt", 1, 10).roughly()]))]);
+    assert_eq!(walk(&spec, &mut Memory::default(), &marked, &[]).0, ["/"], "a page that marks folders");
+}
+
+#[test]
+fn a_dry_run_asks_what_the_real_run_would_find_out() {
+    let spec = Spec { dry_run: true, ..spec() };
+    let (asked, _) = walk(&spec, &mut Memory::default(), &plain_tree(), &[]);
+    assert_eq!(asked, ["/", "a.gwf", "d", "z.txt", "d/", "d/b.gwf", "d/c.txt", "d/e", "d/e/"]);
+    let marked =
+        There::from([("", listing(vec![file("a", 1, 10), Entry { size: None, ..file("b", 1, 10) }]))]);
+    assert_eq!(walk(&spec, &mut Memory::default(), &marked, &[]).0, ["/", "b"]);
+}
+
+#[test]
+fn a_folder_needs_no_room() {
+    let spec = Spec { max_transfer: Some(3), ..spec() };
+    let large = |name: &str| file(name, 4_096, 10).roughly();
+    let root =
+        PackedListing { marks_folders: false, ..listing(vec![file("a.gwf", 1, 10).roughly(), large("d")]) };
+    let there = There::from([("", root), ("d", plain(&["b.gwf"]))]);
+    let (_, found) = walk_asking(&spec, &mut Memory::default(), &there, &[], &is_folder);
+    assert_eq!((found.counts.pulled, found.is_full), (2, false));
+}
+
+#[test]
+fn a_quota_waits_for_files_that_may_be_up_to_date() {
+    let spec = Arc::new(Spec { max_transfer: Some(100), ..spec() });
+    let mut here = Memory::default().with("a", 60, 1).with("b", 60, 1);
+    let mut walk = Walk::new(spec, &mut here);
+    let Next::Task(id, Task::List(_)) = walk.next(NOW) else { panic!("no listing") };
+    let entries = vec![coarse("a", 60, 0), coarse("b", 60, 0)];
+    walk.ended(id, End::Listed(Ok(listing(entries))), NOW);
+    for _ in 0..2 {
+        let Next::Task(id, Task::Pull(_)) = walk.next(NOW) else { panic!("nothing asked") };
+        assert!(matches!(walk.next(NOW), Next::Wait(None)));
+        walk.ended(id, End::Pulled(Fate::UpToDate(None)), NOW);
+    }
+    assert!(matches!(walk.next(NOW), Next::Done));
+    assert!(!walk.finish().is_full);
+}
+
+// --- symbolic links -----------------------------------------------------------------------------------------------
+
+fn ftp_spec(links: Links) -> Spec {
+    Spec { source: Address::parse("ftp://h/data/").expect("an address").0, links, ..spec() }
+}
+
+fn linked(entries: Vec<Entry>, links: &[(&str, Option<&str>)]) -> PackedListing {
+    let link = |(link, target): &(&str, Option<&str>)| Link {
+        name: name(link),
+        target: target.map(|target| target.as_bytes().to_vec()),
+    };
+    PackedListing { links: links.iter().map(link).collect(), ..listing(entries) }
+}
+
+fn link_tree() -> There {
+    let links = [
+        ("broken", Some("nowhere")),
+        ("file", Some("a")),
+        ("folder", Some("d")),
+        ("out", Some("../private")),
+        ("passwd", Some("/etc/passwd")),
+    ];
+    There::from([
+        ("", linked(vec![file("a", 1, 10), folder("d")], &links)),
+        ("d", linked(vec![file("b", 1, 10)], &[("up", Some("..")), ("self", Some("."))])),
+        ("folder", linked(vec![file("b", 1, 10)], &[("up", Some("..")), ("self", Some("."))])),
+    ])
+}
+
+fn target_of(path: &str) -> LinkTarget {
+    match path {
+        "broken" => LinkTarget::Missing,
+        "folder" => LinkTarget::Folder,
+        "file" => LinkTarget::File(Version { size: Some(1), modified_s: Some(10), ..Version::default() }),
+        other => panic!("{other} is not asked for"),
+    }
+}
+
+#[test]
+fn links_within_the_tree_are_followed_and_all_others_told() {
+    let mut here = Memory::default();
+    let (asked, found) = walk_asking(&ftp_spec(Links::Follow), &mut here, &link_tree(), &[], &target_of);
+    assert_eq!(asked, ["/", "broken?", "file?", "folder?", "a", "file", "folder/", "folder/b", "d/", "d/b"]);
+    let Counts { links, links_followed, links_skipped, links_broken, files, pulled, .. } = found.counts;
+    assert_eq!((links, links_followed, links_skipped, links_broken), (9, 2, 6, 1));
+    assert_eq!((files, pulled, found.is_complete), (4, 4, true));
+    let told: Vec<String> = found.links.iter().map(ToString::to_string).collect();
+    for expected in [
+        "symbolic link out leads outside the tree: ../private",
+        "symbolic link passwd leads outside the tree: /etc/passwd",
+        "symbolic link d/up leads back to a folder above it: ..",
+        "symbolic link folder/self leads back to a folder above it: .",
+        "symbolic link broken leads nowhere: nowhere",
+    ] {
+        assert!(told.iter().any(|line| line == expected), "{expected}: {told:?}");
+    }
+    assert!(
+        found.kept_links.contains("out", EntryKind::File) && found.seen.contains("out", EntryKind::Folder)
+    );
+    assert!(!found.kept_links.contains("file", EntryKind::File));
+}
+
+#[test]
+fn links_are_skipped_or_fail_as_the_user_says() {
+    let (asked, found) = walk(&ftp_spec(Links::Skip), &mut Memory::default(), &link_tree(), &[]);
+    assert_eq!(asked, ["/", "a", "d/", "d/b"]);
+    assert_eq!((found.counts.links, found.counts.links_skipped, found.is_complete), (7, 7, true));
+    let (_, found) = walk(&ftp_spec(Links::Fail), &mut Memory::default(), &link_tree(), &[]);
+    assert_eq!((found.counts.failed, found.counts.pulled, found.is_complete), (7, 2, false));
+}
+
+#[test]
+fn links_that_the_filter_leaves_out_are_neither_asked_for_nor_counted() {
+    let rules = Rules { exclude: vec!["*".into()], ..Rules::default() };
+    let spec = Spec { filter: Filter::new(&rules).expect("a filter"), ..ftp_spec(Links::Fail) };
+    let (asked, found) = walk(&spec, &mut Memory::default(), &link_tree(), &[]);
+    assert_eq!((asked, found.counts.links, found.counts.failed), (vec!["/".to_owned()], 0, 0));
+}
+
+#[test]
+fn links_without_a_stated_target_end_where_a_listing_comes_back() {
+    // MLSD states no targets. Each folder links to the other one.
+    let to = |link| linked(vec![file(link, 1, 10)], &[(link, None)]);
+    let to = |link: &'static str, other: &str| PackedListing {
+        entries: vec![file(other, 1, 10)].into(),
+        ..to(link)
+    };
+    let mut there = There::from([("", listing(vec![folder("a"), folder("b")]))]);
+    for (path, link) in [("a", "x"), ("a/x", "y"), ("a/x/y", "x"), ("b", "y"), ("b/y", "x"), ("b/y/x", "y")] {
+        there.insert(path, to(link, if link == "x" { "in-a" } else { "in-b" }));
+    }
+    let answer = |_: &str| LinkTarget::Folder;
+    let (asked, found) = walk_asking(&ftp_spec(Links::Follow), &mut Memory::default(), &there, &[], &answer);
+    let listed = asked.iter().filter(|path| path.ends_with('/')).count();
+    assert_eq!((listed, found.counts.pulled, found.counts.links_skipped), (7, 4, 2), "{asked:?}");
+    assert!(found.is_complete);
+}
+
+#[test]
+fn links_on_one_path_have_a_bound() {
+    let mut here = Memory::default();
+    let mut walk = Walk::new(Arc::new(ftp_spec(Links::Follow)), &mut here);
+    let mut listed = 0;
+    loop {
+        let (id, end) = match walk.next(NOW) {
+            Next::Task(id, Task::List(_)) => {
+                listed += 1;
+                // Every listing is another one, so no loop is recognised.
+                let other = format!("x{listed}");
+                (id, End::Listed(Ok(linked(Vec::new(), &[("l", None), (&other, None)]))))
+            }
+            Next::Task(id, Task::Resolve(address)) => {
+                let is_chain = path_in(&address).ends_with('l');
+                (id, End::Resolved(Ok(if is_chain { LinkTarget::Folder } else { LinkTarget::Missing })))
+            }
+            Next::Done => break,
+            Next::Again => continue,
+            other => panic!("{other:?}"),
+        };
+        walk.ended(id, end, NOW);
+    }
+    let found = walk.finish();
+    assert_eq!((listed, found.counts.failed), (9, 1));
+    assert!(found.troubles[0].what.to_string().contains("8 symbolic links"), "{:?}", found.troubles);
+}
+
+// --- empty folders ------------------------------------------------------------------------------------------------
+
+#[test]
+fn folders_that_are_empty_at_the_source_are_made_and_others_come_with_their_files() {
+    let there = small_tree();
+    let mut here = Memory::default();
+    let (_, found) = walk(&spec(), &mut here, &there, &[]);
+    assert_eq!(here.folders_made, ["d/f/"]);
+    assert_eq!((found.counts.folders_made, found.folders_made), (1, vec!["d/f/".to_owned()]));
+    for (exclude, include) in [("/d/f/**", ""), ("", "*.gwf")] {
+        let some = |pattern: &str| (!pattern.is_empty()).then(|| pattern.to_owned()).into_iter().collect();
+        let rules = Rules { exclude: some(exclude), include: some(include), ..Rules::default() };
+        let spec = Spec { filter: Filter::new(&rules).expect("a filter"), ..spec() };
+        let mut here = Memory::default();
+        walk(&spec, &mut here, &there, &[]);
+        assert_eq!(here.folders_made, Vec::<String>::new(), "{exclude} {include}");
+    }
+    let mut there = there;
+    there.get_mut("d/f").expect("there").truncated = true;
+    let mut here = Memory::default();
+    walk(&spec(), &mut here, &there, &[]);
+    assert_eq!(here.folders_made, Vec::<String>::new(), "a cut listing");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Known, Since, State, Stream, key};
 use crate::base::Time;
-use crate::fetch::{Fault, Listing};
+use crate::fetch::{Fault, PackedListing};
 use crate::jobs::manifest::Record;
 use crate::jobs::pull::{Moment, Task};
 use crate::jobs::subscribe::item::{Output, Trouble};
@@ -13,6 +13,9 @@ use crate::jobs::subscribe::look::{Look, Seen};
 
 /// A file that the source has not listed for so long is forgotten: shorter absences are mishaps.
 const FORGET_AFTER: Duration = Duration::from_secs(3_600);
+
+/// So many symbolic links are told one by one.
+const MOST_LINKS: usize = 10_000;
 
 impl Stream {
     pub(super) fn next_listing(&mut self, at: Moment) -> Option<(usize, Task)> {
@@ -25,12 +28,12 @@ impl Stream {
         Some((id, Task::List(address)))
     }
 
-    pub(super) fn on_listed(&mut self, id: usize, listed: Result<Listing, Fault>, at: Moment) {
+    pub(super) fn on_listed(&mut self, id: usize, listed: Result<PackedListing, Fault>, at: Moment) {
         let Some(look) = self.look.as_mut().filter(|look| look.has_asked(id)) else { return };
         match listed {
             Ok(listing) => {
                 let deep = self.config.recursive.then_some(&self.config.filter);
-                look.listed(listing, &self.config.root, deep);
+                look.listed(listing, &self.config.root, deep, &self.folders);
             }
             Err(fault) if look.is_at_root() => {
                 self.look = None;
@@ -67,6 +70,7 @@ impl Stream {
             self.backlog().looked(at.wall_s);
         }
         self.plan_look(at);
+        self.tell_refused(&look);
         self.is_by_minute = look.is_by_minute();
         let begins = self.is_first && self.config.since == Since::Now;
         let mut before = Vec::new();
@@ -97,6 +101,23 @@ impl Stream {
         self.is_first = false;
         self.last_look_s = Some(at.wall_s);
         self.growth.looked(at.now, new_bytes);
+    }
+
+    /// Each refused name is told once, and each link, unless the filter leaves it out.
+    fn tell_refused(&mut self, look: &Look) {
+        for (path, why) in &look.refused {
+            if self.config.filter.allows_refused(path) && self.backlog().refuse(path) {
+                self.outputs.push_back(Output::Refused { path: path.clone(), why: why.to_string() });
+            }
+        }
+        for path in &look.links {
+            if self.config.filter.allows_refused(path)
+                && self.links.len() < MOST_LINKS
+                && self.links.insert(path.clone())
+            {
+                self.outputs.push_back(Output::Link(path.clone()));
+            }
+        }
     }
 
     fn is_meant(&self, path: &str, seen: &Seen, at: Moment) -> bool {

@@ -134,6 +134,10 @@ pub struct Stream {
     backlog: Arc<Mutex<Backlog>>,
     failure: Option<Fault>,
     trouble: Trouble,
+    /// Paths that the source lists like files, and that are folders.
+    folders: BTreeSet<String>,
+    /// Symbolic links that were told.
+    links: BTreeSet<String>,
 }
 
 impl Stream {
@@ -170,6 +174,8 @@ impl Stream {
             backlog,
             failure: None,
             trouble: Trouble::default(),
+            folders: BTreeSet::new(),
+            links: BTreeSet::new(),
         }
     }
 
@@ -210,6 +216,7 @@ impl Feed for Stream {
             End::Listed(listed) => self.on_listed(id, listed, at),
             End::Pulled(fate) => self.on_pulled(id, fate, at),
             End::Followed(followed) => self.on_followed(id, followed, at),
+            End::Probed(_) | End::Resolved(_) => {}
         }
     }
 

@@ -11,6 +11,9 @@ use crate::jobs::subscribe::growing::Track;
 use crate::jobs::subscribe::item::{Item, Output};
 use crate::jobs::subscribe::look::Seen;
 
+/// So many folders that are listed like files are remembered.
+const MOST_FOLDERS: usize = 100_000;
+
 /// The longest wait before a file that cannot be had is tried again.
 const LONGEST_RETRY: Duration = Duration::from_secs(3_600);
 
@@ -37,8 +40,14 @@ impl Stream {
         }
         let to =
             To::File { root: self.config.target.clone(), below: seen.below.clone(), name: seen.name.clone() };
-        let want =
-            Want { address: self.address(&seen), to, expected: None, ask_first: true, changed_within: None };
+        let want = Want {
+            address: self.address(&seen),
+            to,
+            expected: None,
+            ask_first: true,
+            changed_within: None,
+            known_etag: None,
+        };
         self.turns.insert(id, Turn { seen, path, item: None });
         Some((id, Task::Pull(want)))
     }
@@ -51,8 +60,8 @@ impl Stream {
     pub(super) fn on_pulled(&mut self, id: usize, fate: Fate, at: Moment) {
         let Some(turn) = self.turns.get(&id) else { return };
         let (size, sha256, sent_s) = match fate {
-            Fate::Pulled { size, sha256, modified_s } => (size, sha256, modified_s),
-            Fate::UpToDate | Fate::Planned { .. } => (turn.seen.size.unwrap_or(0), None, None),
+            Fate::Pulled { size, sha256, modified_s, .. } => (size, sha256, modified_s),
+            Fate::UpToDate(_) | Fate::Planned { .. } => (turn.seen.size.unwrap_or(0), None, None),
             // What comes after it in the stream waits for the next run, too.
             Fate::Interrupted | Fate::NotMeant => return,
             Fate::Failed(error) => return self.on_failed(id, &error, at),
@@ -110,7 +119,12 @@ impl Stream {
 
     fn on_failed(&mut self, id: usize, error: &PullError, at: Moment) {
         let Some(turn) = self.turns.remove(&id) else { return };
-        if let PullError::Source(Fault::NotFound(_)) = error {
+        let is_folder = matches!(error, PullError::Source(Fault::IsFolder(_)));
+        if is_folder && self.folders.len() < MOST_FOLDERS {
+            // The next look goes into it, if folders are wanted.
+            self.folders.insert(turn.path.clone());
+        }
+        if is_folder || matches!(error, PullError::Source(Fault::NotFound(_))) {
             // If it comes again, it is new.
             self.known.remove(&turn.path);
             self.seen.remove(&turn.path);

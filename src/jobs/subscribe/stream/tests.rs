@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::fetch::{Entry, EntryKind, Listing, Name};
+use crate::fetch::{Entry, EntryKind, Name, PackedListing};
 use crate::jobs::pull::{Fate, Task};
 
 const START_S: i64 = 1_700_000_007;
@@ -77,7 +77,7 @@ impl World {
         self.files.insert(name.to_owned(), (size, wall_s));
     }
 
-    fn listing(&self) -> Listing {
+    fn listing(&self) -> PackedListing {
         let entry = |(name, (size, time)): (&String, &(u64, i64))| Entry {
             name: Name::new(name).unwrap(),
             kind: EntryKind::File,
@@ -85,7 +85,7 @@ impl World {
             modified_s: Some(*time),
             coarse_s: None,
         };
-        Listing { entries: self.files.iter().map(entry).collect(), ..Listing::default() }
+        PackedListing { entries: self.files.iter().map(entry).collect(), ..PackedListing::default() }
     }
 
     /// Does what there is to do at this second.
@@ -96,7 +96,7 @@ impl World {
         {
             let fate = match self.files.get(&name) {
                 _ if self.refused == Some(&name) => Fate::Failed(Fault::Denied(name).into()),
-                Some((size, _)) => Fate::Pulled { size: *size, sha256: None, modified_s: None },
+                Some((size, _)) => Fate::Pulled { size: *size, sha256: None, modified_s: None, etag: None },
                 None => Fate::Failed(Fault::NotFound(name).into()),
             };
             self.stream.ended(id, End::Pulled(fate), at);
@@ -109,7 +109,7 @@ impl World {
                     let listed = if self.is_away { gone() } else { Ok(self.listing()) };
                     self.stream.ended(id, End::Listed(listed), at);
                 }
-                Task::Follow(_) => panic!("nothing grows here"),
+                Task::Follow(_) | Task::Probe(_) | Task::Resolve(_) => panic!("nothing grows here"),
                 Task::Pull(want) => {
                     let name = want.address.file_name().unwrap().to_string();
                     let until = self.now_s + (self.pull_s)(id);
@@ -367,4 +367,59 @@ proptest! {
         let order: Vec<_> = told.iter().map(|item| (item.record.modified_s, item.path.clone())).collect();
         prop_assert!(order.is_sorted(), "{order:?}");
     }
+}
+
+/// The names of a folder that is listed now.
+fn look(stream: &mut Stream, at_s: u64, names: &[&str], links: &[&str]) -> Vec<Output> {
+    let at = Moment { now: Time::from_secs(at_s), wall_s: START_S };
+    let Next::Task(id, Task::List(_)) = stream.next(at) else { panic!("no look at {at_s} s") };
+    let entry = |name: &&str| Entry {
+        name: Name::new(name).unwrap(),
+        kind: EntryKind::File,
+        size: None,
+        modified_s: None,
+        coarse_s: None,
+    };
+    let link = |name: &&str| crate::fetch::Link { name: Name::new(name).unwrap(), target: None };
+    let (entries, links) = (names.iter().map(entry).collect(), links.iter().map(link).collect());
+    let listing = PackedListing { entries, links, ..PackedListing::default() };
+    stream.ended(id, End::Listed(Ok(listing)), at);
+    std::iter::from_fn(|| stream.poll_output()).collect()
+}
+
+/// Some index pages list folders like files. The file was asked for again and again, and the lag grew.
+#[test]
+fn a_folder_that_is_listed_like_a_file_is_looked_into_or_left_alone() {
+    for recursive in [false, true] {
+        let config = Config { recursive, settle: Duration::ZERO, ..config() };
+        let backlog = Arc::new(Mutex::new(Backlog::default()));
+        let mut stream = Stream::new(config, [], true, Arc::clone(&backlog));
+        look(&mut stream, 0, &["sub"], &[]);
+        let at = |now_s| Moment { now: Time::from_secs(now_s), wall_s: START_S };
+        let Next::Task(id, Task::Pull(_)) = stream.next(at(0)) else { panic!("not pulled") };
+        let folder = Fault::IsFolder("http://h/s/sub/".to_owned());
+        stream.ended(id, End::Pulled(Fate::Failed(folder.into())), at(0));
+        assert_eq!(backlog.lock().unwrap().lag(START_S).files, 0);
+        look(&mut stream, 10, &["sub"], &[]);
+        match stream.next(at(10)) {
+            Next::Task(_, Task::List(address)) if recursive => {
+                assert_eq!(address.to_string(), "http://h/s/sub/");
+            }
+            Next::Wait(_) if !recursive => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_link_is_told_once_unless_it_is_left_out() {
+    let rules = crate::jobs::filter::Rules { exclude: vec!["latest".to_owned()], ..Default::default() };
+    let config = Config { filter: Filter::new(&rules).unwrap(), ..config() };
+    let mut stream = Stream::new(config, [], true, Arc::default());
+    let told = |outputs: Vec<Output>| -> Vec<String> {
+        let link = |output| if let Output::Link(path) = output { Some(path) } else { None };
+        outputs.into_iter().filter_map(link).collect()
+    };
+    assert_eq!(told(look(&mut stream, 0, &[], &["latest", "frame"])), ["frame"]);
+    assert!(told(look(&mut stream, 10, &[], &["latest", "frame"])).is_empty());
 }

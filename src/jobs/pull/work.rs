@@ -1,0 +1,96 @@
+//! What there is to do: tasks that were taken out of the feed ahead, and tasks that a worker gave back. Used by the puller
+//! and its workers alone.
+
+use std::collections::VecDeque;
+
+use crate::base::Time;
+
+use super::current::Current;
+use super::{Feed, Moment, Next, Task, Want};
+
+/// What there is to do.
+pub(super) struct Work<F> {
+    pub(super) feed: F,
+    /// Taken out ahead, so that the next file can be prepared while one is pulled.
+    pub(super) ahead: VecDeque<(usize, Task)>,
+    /// Tasks of workers whose connection the source refused while others worked. They come last: if the source refuses one
+    /// file rather than one connection, everything else is pulled first.
+    pub(super) given_back: VecDeque<Current>,
+    workers: usize,
+    /// Workers that are doing something right now.
+    pub(super) busy: usize,
+    /// Workers that the source has answered in this turn, without those that rest since.
+    pub(super) served: usize,
+}
+
+/// What the feed would say.
+pub(super) enum Peek {
+    Task,
+    Again,
+    Wait(Option<Time>),
+    Done,
+}
+
+impl<F: Feed> Work<F> {
+    pub(super) fn new(feed: F, workers: usize) -> Self {
+        Self { feed, ahead: VecDeque::new(), given_back: VecDeque::new(), workers, busy: 0, served: 0 }
+    }
+
+    pub(super) fn begin_turn(&mut self, is_in_limited_slot: bool) {
+        self.served = 0;
+        self.feed.slot_changed(is_in_limited_slot);
+    }
+
+    pub(super) fn peek(&mut self, at: Moment) -> Peek {
+        match self.look_ahead(at) {
+            _ if !self.ahead.is_empty() || !self.given_back.is_empty() => Peek::Task,
+            Some(Next::Done) => Peek::Done,
+            Some(Next::Again) => Peek::Again,
+            Some(Next::Wait(until)) => Peek::Wait(until),
+            Some(Next::Task(..)) | None => Peek::Wait(None),
+        }
+    }
+
+    fn next(&mut self, at: Moment) -> Next {
+        let rest = self.look_ahead(at);
+        match (self.ahead.pop_front(), rest) {
+            (Some((id, task)), _) => Next::Task(id, task),
+            (None, Some(rest)) => rest,
+            (None, None) => Next::Wait(None),
+        }
+    }
+
+    /// The next task, and one that was given back if the feed has no task.
+    pub(super) fn next_or_given_back(&mut self, at: Moment) -> (Next, Option<Current>) {
+        let next = self.next(at);
+        let is_task = matches!(next, Next::Task(..));
+        let given_back = if is_task { None } else { self.given_back.pop_front() };
+        (next, given_back)
+    }
+
+    /// The next file, if there are enough for everybody.
+    pub(super) fn want_ahead(&mut self, at: Moment) -> Option<(usize, Want)> {
+        self.look_ahead(at);
+        if self.ahead.len() <= self.workers {
+            return None;
+        }
+        match self.ahead.pop_front()? {
+            (id, Task::Pull(want)) => Some((id, want)),
+            other => {
+                self.ahead.push_front(other);
+                None
+            }
+        }
+    }
+
+    /// What the feed said when it had no more tasks.
+    fn look_ahead(&mut self, at: Moment) -> Option<Next> {
+        while self.ahead.len() < 2 * self.workers {
+            match self.feed.next(at) {
+                Next::Task(id, task) => self.ahead.push_back((id, task)),
+                rest => return Some(rest),
+            }
+        }
+        None
+    }
+}
