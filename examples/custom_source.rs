@@ -12,7 +12,7 @@ use stroll::driver::BootClock;
 use stroll::fetch::engine::{Outcome, Pull, pull};
 use stroll::fetch::plan::{self, Planner};
 use stroll::fetch::sink::{Disk, Finish, Folder, Part};
-use stroll::fetch::{Address, Ask, Connection, Cut, Fault, Listing, Name, Opened, Slot, Version};
+use stroll::fetch::{Address, Ask, Connection, Cut, Fault, Name, Opened, PackedListing, Slot, Version};
 use tokio::sync::watch;
 
 const SIZE: u64 = 2 << 20;
@@ -34,7 +34,7 @@ fn byte(at: u64) -> u8 {
 impl Toy {
     /// Size and time tell one version from another: bytes of two versions never meet in one file.
     fn version() -> Version {
-        Version { size: Some(SIZE), etag: None, modified_s: Some(1_700_000_000) }
+        Version { size: Some(SIZE), modified_s: Some(1_700_000_000), ..Version::default() }
     }
 }
 
@@ -43,7 +43,7 @@ impl Connection for Toy {
         Ok(Opened { version: Self::version(), from: 0, length: Some(SIZE), ranges: true })
     }
 
-    async fn list(&mut self, _: &Address) -> Result<Listing, Fault> {
+    async fn list_packed(&mut self, _: &Address) -> Result<PackedListing, Fault> {
         Err(Fault::Unsupported("there are no folders".into()))
     }
 

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 use stroll::base::units::{human_duration, human_size};
-use stroll::fetch::engine;
+use stroll::fetch::Fault;
+use stroll::fetch::engine::{self, PullError};
 use stroll::jobs::pull::{Event, Fate, Watch};
 
 use super::progress::{Show, now};
@@ -133,17 +134,19 @@ impl Bars {
         match event {
             engine::Event::Opened { size, have } => state.place(index, *size, *have),
             engine::Event::Bytes(bytes) => state.advance(index, *bytes),
-            engine::Event::Restarted => {
+            engine::Event::Restarted(why) => {
                 if let Some(file) = state.files.get_mut(&index) {
                     if let Some(bar) = &file.bar {
                         bar.set_position(0);
                     }
-                    let line = format!("{}: starts anew, the source has another version", file.name);
+                    let line = restarted(*why).map(|why| format!("{}: starts anew, {why}", file.name));
                     drop(state);
-                    self.say(&line);
+                    if let Some(line) = line {
+                        self.say(&line);
+                    }
                 }
             }
-            engine::Event::Chunk(_) | engine::Event::WasCut(_) => {}
+            engine::Event::Chunk(_) | engine::Event::WasCut(_) | engine::Event::Surplus(_) => {}
         }
     }
 
@@ -159,7 +162,10 @@ impl Bars {
         });
         state.tell();
         drop(state);
-        if let (Fate::Failed(error), Some(name)) = (fate, name) {
+        // Those without a checksum are told together at the end.
+        if let (Fate::Failed(error), Some(name)) = (fate, name)
+            && !matches!(error, PullError::Source(Fault::NoChecksum(_)))
+        {
             self.complain(&format!("{name}: {}", chain(error)));
         }
     }
@@ -314,6 +320,18 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
     line
 }
 
+/// Why a file starts anew; `None` if nothing is lost by it.
+fn restarted(why: engine::Restart) -> Option<&'static str> {
+    match why {
+        engine::Restart::Changed => Some("the source has another version"),
+        engine::Restart::NoResume => Some("the source does not support resuming"),
+        engine::Restart::Fresh => {
+            Some("it was less than a minute old, so another version would not be noticed")
+        }
+        engine::Restart::JustWritten => None,
+    }
+}
+
 fn as_json(event: &Event<'_>) -> Option<serde_json::Value> {
     Some(match event {
         Event::Began { index, address } => {
@@ -324,17 +342,20 @@ fn as_json(event: &Event<'_>) -> Option<serde_json::Value> {
                 json!({"event": "opened", "file": index, "size": size, "have": have})
             }
             engine::Event::Bytes(_) => return None,
-            engine::Event::Restarted => json!({"event": "restarted", "file": index}),
+            engine::Event::Restarted(why) => {
+                json!({"event": "restarted", "file": index, "reason": restarted(*why)})
+            }
             engine::Event::Chunk(change) => {
                 json!({"event": "chunk", "file": index, "from": change.from, "to": change.to, "reason": change.reason})
             }
             engine::Event::WasCut(cut) => {
                 json!({"event": "cut", "file": index, "connection": format!("{cut:?}").to_lowercase()})
             }
+            engine::Event::Surplus(why) => json!({"event": "surplus", "file": index, "error": why}),
         },
         Event::Ended { index, fate } => match fate {
             Fate::Pulled { size, .. } => json!({"event": "pulled", "file": index, "size": size}),
-            Fate::UpToDate => json!({"event": "up_to_date", "file": index}),
+            Fate::UpToDate(_) => json!({"event": "up_to_date", "file": index}),
             Fate::NotMeant => json!({"event": "not_meant", "file": index}),
             Fate::Planned { size } => json!({"event": "planned", "file": index, "size": size}),
             Fate::Failed(error) => json!({"event": "failed", "file": index, "error": chain(error)}),

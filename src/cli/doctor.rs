@@ -6,8 +6,11 @@ use std::time::Duration;
 use serde_json::json;
 use stroll::base::units::human_duration;
 use stroll::peer::{Client, ControlError, MemberReport, RingReport, StatusReport};
+use stroll::proto::agent::{Config, Rules};
 use stroll::trust::{Home, expiry_warning};
+use stroll::wire::records::{Charter, RuleSet};
 
+use super::ending::Ending;
 use super::exit::Ailing;
 use super::homes::HomeArgs;
 use super::inspection::inspect;
@@ -38,6 +41,9 @@ const CLOCK_WORTH_A_LOOK_MS: i64 = 5_000;
 /// A certificate is renewed a month before its end: one that was not has a reason.
 const EXPIRY_WORTH_A_LOOK_DAYS: u64 = 30;
 
+/// A charter with more room than this many times the members does not fit them.
+const ROOM_WORTH_A_LOOK: u32 = 4;
+
 /// The cure where those of a ring are gone.
 const BRING_BACK: &str = "bring those of the ring back that do not answer; if they never will, the authority founds a new \
                           ring: `stroll circle amend --new-ring`";
@@ -61,6 +67,8 @@ impl Finding {
 }
 
 pub(super) fn run(args: &Args, transfer: &Transfer) -> anyhow::Result<()> {
+    // The command that prints a password ends with the process.
+    let _ending = Ending::watch()?;
     let (_, home) = args.home.open()?;
     let mut findings = examine_files(&home);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -123,6 +131,8 @@ async fn examine_circle(home: &Home) -> Vec<Finding> {
             let mut findings = vec![Finding::Well(format!("the member runs, on {}", status.listen))];
             findings.extend(examine_identity(&status));
             findings.extend(examine_members(&status.members));
+            let charter = home.load_credentials().ok().map(|credentials| credentials.roll.charter().clone());
+            findings.extend(charter.and_then(|charter| examine_capacity(&charter, &status)));
             findings.extend(status.ring.iter().flat_map(|ring| examine_ring(ring, &status)));
             findings
         }
@@ -186,6 +196,42 @@ fn examine_identity(status: &StatusReport) -> Option<Finding> {
                 .to_owned(),
         )
     })
+}
+
+/// The capacity of a charter against the members that are there. Tickets are counted by [`examine_ring`].
+fn examine_capacity(charter: &Charter, status: &StatusReport) -> Option<Finding> {
+    let others = status.members.iter().filter(|member| !member.suspected).count();
+    let members = u32::try_from(others).unwrap_or(u32::MAX).saturating_add(1);
+    let capacity = charter.capacity;
+    if charter.ring().is_some() || members < 2 {
+        return None;
+    }
+    if members > capacity {
+        return Some(Finding::Look(format!(
+            "the charter is laid out for {capacity} members, and {members} are here: in a full circle each has a slot less \
+             often than the charter says; the authority admits no more members, or changes it: \
+             `stroll circle amend --capacity {members}`"
+        )));
+    }
+    if capacity / members < ROOM_WORTH_A_LOOK {
+        return Some(Finding::Well(format!("the charter's capacity of {capacity} fits {members} members")));
+    }
+    let config = Config::new(charter.slot, charter.skip, capacity, Rules::guarded()).ok()?;
+    let wait = human_duration(config.min_interval());
+    let effect = match charter.rules {
+        RuleSet::Guarded => format!(
+            "overload is reported only beyond {capacity} members, and if a token and its custodian are lost at once the \
+             next token comes after {wait} or more"
+        ),
+        RuleSet::Classic | RuleSet::Early => {
+            format!("each member waits {wait} or more between two slots, and the source is idle meanwhile")
+        }
+    };
+    Some(Finding::Look(format!(
+        "the charter is laid out for {capacity} members, and {members} are here: {effect}; the authority changes it: \
+         `stroll circle amend --capacity {}`",
+        members.saturating_mul(2)
+    )))
 }
 
 /// What a ring bears depends on how many are in it; and who is in it may be cut off from the others.
@@ -290,6 +336,48 @@ mod tests {
             "counters": {}, "rejected": {}, "members": vec![other; others],
         });
         serde_json::from_value(status).unwrap()
+    }
+
+    fn charter(capacity: u32, rules: RuleSet) -> Charter {
+        Charter {
+            circle: stroll::base::CircleId::from_bytes([1; 16]),
+            version: 1,
+            issued_s: 0,
+            name: "virgo".to_owned(),
+            source: "http://127.0.0.1/".to_owned(),
+            slot: Duration::from_secs(4),
+            skip: Duration::from_millis(100),
+            capacity,
+            bandwidth: 0,
+            rules,
+            scouts: 8,
+            retention: Duration::ZERO,
+            mode: stroll::wire::records::Mode::Token,
+            signature: [0; 64],
+        }
+    }
+
+    #[test]
+    fn a_capacity_that_does_not_fit_the_members_deserves_a_look_with_the_command_that_changes_it() {
+        let examined =
+            |capacity, rules, others| examine_capacity(&charter(capacity, rules), &in_ring(others, true));
+        for (capacity, rules, others, expected) in [
+            (2, RuleSet::Guarded, 2, "members, and 3 are here: in a full circle each has a slot less often"),
+            (2, RuleSet::Guarded, 2, "`stroll circle amend --capacity 3`"),
+            (300, RuleSet::Guarded, 2, "overload is reported only beyond 300 members"),
+            (300, RuleSet::Guarded, 2, "`stroll circle amend --capacity 6`"),
+            (300, RuleSet::Classic, 2, "each member waits 10 min 0 s or more between two slots"),
+        ] {
+            match examined(capacity, rules, others) {
+                Some(Finding::Look(look)) => assert!(look.contains(expected), "{look}"),
+                finding => panic!("{capacity}, {others} others: {finding:?}"),
+            }
+        }
+        for (capacity, others) in [(3, 2), (11, 2)] {
+            let finding = examined(capacity, RuleSet::Classic, others);
+            assert!(matches!(finding, Some(Finding::Well(_))), "{capacity}: {finding:?}");
+        }
+        assert_eq!(examined(300, RuleSet::Guarded, 0), None, "a founder that waits for the others");
     }
 
     #[test]

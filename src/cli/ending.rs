@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
+use stroll::fetch::children::kill_all;
 use stroll::jobs::stop::or_stop;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use super::exit::{Code, Failed};
+
+/// A command that runs longer than this after a signal is ended by force. Two seconds are promised; an FTP session is closed
+/// within less.
+pub(super) const END_WITHIN: Duration = Duration::from_millis(1_800);
 
 /// Why a command was told to stop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,29 +69,90 @@ fn ignores_hangup(status: &str) -> bool {
     mask.is_some_and(|mask| mask & 1 == 1)
 }
 
-/// Gives the order to stop at SIGINT, SIGTERM, SIGHUP or when the time is over. A second signal ends the process at once.
-pub(super) fn watch_for_the_end(
+/// Watches for SIGINT, SIGTERM and SIGHUP while a command runs.
+///
+/// Signals are handled on a thread with its own runtime, so that they are heeded even if the command's runtime is blocked.
+/// The end of the process by this thread is safe at any time: every file is either complete or a part that can be resumed, as
+/// after `kill -9`. Commands that the process has started are killed with it.
+pub(super) struct Ending {
+    heeded: oneshot::Sender<Heeded>,
+}
+
+/// What happens at the first signal.
+struct Heeded {
     order: watch::Sender<bool>,
+    tell: watch::Sender<Stopped>,
     after: Option<Duration>,
-) -> anyhow::Result<watch::Receiver<Stopped>> {
-    let mut signals = Signals::new()?;
-    let (tell, reason) = watch::channel(Stopped::No);
-    tokio::spawn(async move {
-        let time = async {
-            match after {
-                Some(after) => tokio::time::sleep(after).await,
-                None => std::future::pending().await,
-            }
+    end_within: Duration,
+}
+
+impl Ending {
+    /// From now on a signal ends the process at once. To be called before the command waits for anything.
+    pub(super) fn watch() -> anyhow::Result<Self> {
+        Self::watch_for(Signals::new)
+    }
+
+    /// The same for a command that has its own use for SIGHUP.
+    pub(super) fn watch_but_hangup() -> anyhow::Result<Self> {
+        Self::watch_for(|| Ok(Signals { hangup: None, ..Signals::new()? }))
+    }
+
+    fn watch_for(signals: impl FnOnce() -> std::io::Result<Signals>) -> anyhow::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let signals = {
+            let _guard = runtime.enter();
+            signals()?
         };
-        tokio::select! {
-            _ = signals.next() => tell.send_replace(Stopped::Interrupted),
-            () = time => tell.send_replace(Stopped::OutOfTime),
-        };
-        order.send_replace(true);
-        // Who is asked twice goes at once.
-        std::process::exit(signals.next().await);
-    });
-    Ok(reason)
+        let (heeded, heed) = oneshot::channel();
+        std::thread::Builder::new().name("signals".into()).spawn(move || {
+            let code = runtime.block_on(last_signal(signals, heed));
+            kill_all();
+            std::process::exit(code);
+        })?;
+        Ok(Self { heeded })
+    }
+
+    /// From now on the first signal, or the end of the time `after`, gives the order to stop. A second signal ends the
+    /// process at once, and so does this thread `end_within` after the first one.
+    pub(super) fn heed(
+        self,
+        after: Option<Duration>,
+        end_within: Duration,
+    ) -> (watch::Receiver<bool>, watch::Receiver<Stopped>) {
+        let ((order, stop), (tell, reason)) = (watch::channel(false), watch::channel(Stopped::No));
+        // The other side lives until the process ends.
+        let _ = self.heeded.send(Heeded { order, tell, after, end_within });
+        (stop, reason)
+    }
+}
+
+/// Waits for the signal at which the process is to end at once, or for the end of the time that it has after the first one;
+/// gives the exit code.
+async fn last_signal(mut signals: Signals, mut heed: oneshot::Receiver<Heeded>) -> i32 {
+    let heeded = tokio::select! {
+        code = signals.next() => return code,
+        heeded = &mut heed => heeded,
+    };
+    let Ok(Heeded { order, tell, after, end_within }) = heeded else { return signals.next().await };
+    let time = async {
+        match after {
+            Some(after) => tokio::time::sleep(after).await,
+            None => std::future::pending().await,
+        }
+    };
+    let signal = tokio::select! {
+        code = signals.next() => Some(code),
+        () = time => None,
+    };
+    tell.send_replace(if signal.is_some() { Stopped::Interrupted } else { Stopped::OutOfTime });
+    order.send_replace(true);
+    match signal {
+        Some(code) => tokio::select! {
+            second = signals.next() => second,
+            () = tokio::time::sleep(end_within) => code,
+        },
+        None => signals.next().await,
+    }
 }
 
 /// What comes of work that has to be done before the command can begin, unless it is told to stop before that.

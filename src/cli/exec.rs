@@ -15,7 +15,7 @@ use stroll::peer::Errand;
 use tokio::sync::watch;
 
 use super::circles::{self, Circle};
-use super::ending::{Stopped, before_the_end, watch_for_the_end};
+use super::ending::{END_WITHIN, Ending, Stopped, before_the_end};
 use super::exit::{Code, Failed, Passed, Unreachable, UsageError};
 use super::homes::HomeArgs;
 use super::logging::{self, LogArgs};
@@ -77,13 +77,13 @@ Examples:
   stroll exec --every 6h -- lftp -c 'mirror -c https://example.org/data/ data/'";
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let ending = Ending::watch()?;
     logging::start(&args.log)?;
     let schedule = schedule(args)?;
     let plan = plan(args)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let (order, stop) = watch::channel(false);
-        let reason = watch_for_the_end(order, args.max_duration)?;
+        let (stop, reason) = ending.heed(args.max_duration, END_WITHIN);
         // The program alone: what follows may be secret.
         let errand = Errand::new("exec", &plan.program.to_string_lossy());
         let entering = circles::enter_only(&args.home, args.solo, &errand);

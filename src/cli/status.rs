@@ -11,6 +11,7 @@ use stroll::peer::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::ending::{END_WITHIN, Ending};
 use super::exit::{Code, Failed, Passed};
 use super::homes::HomeArgs;
 use super::utc::format_utc;
@@ -58,6 +59,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             show(&status, args)?;
             return judge(&status, args);
         }
+        // A reader of standard output that does not read blocks this thread.
+        let _ = Ending::watch()?.heed(None, END_WITHIN);
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let watching = async {
@@ -253,7 +256,7 @@ fn job_line(job: &JobReport, width: usize) -> String {
     let error =
         job.last_error.clone().filter(|_| matches!(job.state, State::Rtry | State::Cool | State::Stop));
     format!(
-        "{:width$}  [{}]{} for {}: {} files, {}{}{}{}",
+        "{:width$}  [{}]{} for {}: {} files, {}{}{}{}{}",
         job.name,
         job.state.word(),
         " ".repeat(4usize.saturating_sub(job.state.word().len())),
@@ -261,6 +264,11 @@ fn job_line(job: &JobReport, width: usize) -> String {
         job.files,
         human_size(job.bytes),
         maybe(lag(job)),
+        maybe((job.refused > 0).then(|| format!(
+            "{} {} refused",
+            job.refused,
+            if job.refused == 1 { "name" } else { "names" }
+        ))),
         maybe(current),
         maybe(error),
     )

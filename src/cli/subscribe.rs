@@ -1,7 +1,9 @@
 //! `stroll subscribe`: follow a stream of files, alone or in a circle's slots.
 
+mod teller;
+
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -11,26 +13,25 @@ use stroll::base::units::{deserialize_duration, human_duration, human_size, pars
 use stroll::fetch::engine::PullError;
 use stroll::fetch::limit::Limiter;
 use stroll::fetch::timetable::{Timetable, throttled};
-use stroll::fetch::{Address, Fault, Logins, escape};
+use stroll::fetch::{Address, Fault, Logins};
 use stroll::jobs::filter::{Filter, Rules};
 use stroll::jobs::hook::Hook;
-use stroll::jobs::pull::{Config, Event, Fate, Watch};
+use stroll::jobs::pull::Config;
 use stroll::jobs::stop::or_stop;
 use stroll::jobs::subscribe::{
-    self as job, Delivered, DeliveryError, How, Lag, Order, Outcome, Output, Since, Spec, SubscribeError,
-    Tell, named,
+    self as job, DeliveryError, How, Lag, Order, Outcome, Output, Since, Spec, SubscribeError, named,
 };
 use stroll::jobs::template::Template;
-use tokio::sync::watch;
 
 use super::bars::{Bars, chain};
 use super::circles;
-use super::ending::{Stopped, watch_for_the_end};
+use super::ending::{END_WITHIN, Ending, Stopped};
 use super::exit::{Code, Failed, UsageError};
-use super::get::summary::code_of;
+use super::get::summary::{checksums, code_of};
 use super::job::JobArgs;
 use super::logging;
 use super::transfer::{self, Transfer};
+use teller::Teller;
 
 /// Looks are at least so far apart: a listing is work for a source, and NCEP asks not to list at all.
 const POLL: Duration = Duration::from_secs(10);
@@ -53,6 +54,8 @@ pub(super) const RETRIES: u32 = 4;
 /// What appears from the first start on is pulled, in order, and delivered at least once: a restart goes on where the last
 /// run ended, and delivers first what is here and was not delivered. A file is pulled when it has not changed for a
 /// while, and again if it changes later. How far behind the source we are is shown all the time.
+///
+/// Names that cannot be used here are told once each, counted, and make the exit code 6.
 ///
 /// The command of --exec finds STROLL_FILE, STROLL_PATH, STROLL_URL, STROLL_SIZE, STROLL_SHA256 and STROLL_MODIFIED in its environment.
 #[derive(Debug, clap::Args)]
@@ -85,6 +88,7 @@ Examples:
 /// What is wanted of a stream: as flags, and as a table of the settings.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one of the user's flags")]
 pub(super) struct StreamOptions {
     /// The first time, from when on: now, all, a time (2026-01-31, 2026-01-31T12:00Z) or how long ago (2d) [default: now]
     #[arg(long, value_name = "now|all|TIME|SPAN", env = "STROLL_SINCE")]
@@ -107,6 +111,11 @@ pub(super) struct StreamOptions {
     /// Folders in the folder, too
     #[arg(long, env = "STROLL_RECURSIVE")]
     pub(super) recursive: bool,
+
+    /// Refuse names that some platform cannot hold: `:` and `\`, spaces and dots at the end, CON, other than UTF-8, more
+    /// than 250 bytes, or equal but for case
+    #[arg(long, env = "STROLL_PORTABLE_NAMES")]
+    pub(super) portable_names: bool,
 
     /// Files that grow: what is new of the file, or of those in the folder, is appended and delivered as it comes, settled
     /// or not
@@ -283,6 +292,7 @@ impl StreamOptions {
             delay: self.delay.unwrap_or(DELAY),
             give_up: self.give_up.unwrap_or(GIVE_UP),
             again: self.poll.unwrap_or(POLL),
+            portable: self.portable_names,
         }))
     }
 }
@@ -306,6 +316,7 @@ fn since(text: &str, now_s: i64) -> Result<Since, UsageError> {
 }
 
 pub(super) fn run(args: &Args, settings: Transfer) -> anyhow::Result<()> {
+    let ending = Ending::watch()?;
     let mut transfer = args.job.transfer.clone().or(settings);
     transfer.retries.get_or_insert(RETRIES);
     let (address, logins) = login(&args.url, &transfer)?;
@@ -319,11 +330,12 @@ pub(super) fn run(args: &Args, settings: Transfer) -> anyhow::Result<()> {
     let timetable = transfer.timetable()?;
     let mut config = args.job.config(&transfer, logins, true)?;
     config.patience.at_first = true;
+    Arc::make_mut(&mut config.options).portable_names = args.stream.portable_names;
     let show = args.job.progress.resolve(args.job.log.is_quiet());
     let bars = Bars::new(show, None);
     logging::start_through(&args.job.log, bars.bars().clone())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let done = runtime.block_on(follow(args, spec, &config, timetable, &bars));
+    let done = runtime.block_on(follow(args, spec, &config, timetable, &bars, ending));
     // A reader that does not read keeps nobody here.
     runtime.shutdown_background();
     done
@@ -345,9 +357,9 @@ async fn follow(
     config: &Config,
     timetable: Timetable,
     bars: &Bars,
+    ending: Ending,
 ) -> anyhow::Result<()> {
-    let (order, stop) = watch::channel(false);
-    let reason = watch_for_the_end(order, args.job.max_duration)?;
+    let (stop, reason) = ending.heed(args.job.max_duration, END_WITHIN);
     let limiter = Limiter::new(None);
     let addresses = [&spec.address];
     let entering = circles::enter("subscribe", &args.job.home, args.job.solo, &addresses);
@@ -367,13 +379,33 @@ async fn follow(
     if !args.job.log.is_quiet() {
         eprintln!("{}", line(&outcome));
     }
-    verdict(*reason.borrow())
+    let Lag { refused, .. } = outcome.lag;
+    let checksums = &outcome.totals.checksums;
+    bars.event(
+        &json!({"event": "end", "totals": outcome.totals, "refused": refused, "checksums": checksums}),
+    );
+    let stopped = *reason.borrow();
+    if stopped == Stopped::No {
+        return verdict(stopped);
+    }
+    some_refused(refused)?;
+    verdict(stopped)
+}
+
+/// Files that were never pulled make a run that failed in part, also when its time is over: that is how most runs end.
+fn some_refused(refused: usize) -> anyhow::Result<()> {
+    if refused == 0 {
+        return Ok(());
+    }
+    let names = if refused == 1 { "name was" } else { "names were" };
+    let message = format!("{refused} {names} refused, so not everything at the source is here");
+    Err(Failed { code: Code::SomeFailed, message }.into())
 }
 
 fn line(outcome: &Outcome) -> String {
     let bytes = human_size(outcome.totals.bytes);
     let span = human_duration(Duration::from_secs_f64(outcome.totals.elapsed_s));
-    format!("{bytes} in {span}, {}", outcome.lag)
+    format!("{bytes} in {span}, {}{}", outcome.lag, checksums(&outcome.totals))
 }
 
 /// A subscription has no end of its own, so being told to end is none that failed.
@@ -405,79 +437,6 @@ fn failed(error: SubscribeError) -> anyhow::Error {
             Failed { code: code_of(&PullError::Sink(error)), message }.into()
         }
         other => other.into(),
-    }
-}
-
-/// Says what happens.
-struct Teller<'a> {
-    bars: &'a Bars,
-    /// Files are asked for before they are there.
-    expects_gaps: bool,
-    /// As it was told last.
-    lag: Mutex<Option<Lag>>,
-}
-
-impl<'a> Teller<'a> {
-    fn new(bars: &'a Bars, spec: &Spec) -> Self {
-        Self { bars, expects_gaps: matches!(spec.how, How::Named(_)), lag: Mutex::default() }
-    }
-}
-
-impl Watch for Teller<'_> {
-    fn on(&self, event: Event<'_>) {
-        match event {
-            // A file that is not there yet is nothing to complain about.
-            Event::Ended { index, fate: Fate::Failed(PullError::Source(Fault::NotFound(_))) }
-                if self.expects_gaps =>
-            {
-                self.bars.on(Event::Ended { index, fate: &Fate::Interrupted });
-            }
-            event => self.bars.on(event),
-        }
-    }
-}
-
-impl Tell for Teller<'_> {
-    fn lag(&self, lag: Lag) {
-        self.bars.note(lag.to_string());
-        let mut last = self.lag.lock().expect("nobody panics with the lag in hand");
-        // The time since the last look is told when it is long: otherwise there would be something new every second.
-        let shown = Lag { unseen: lag.dark().unwrap_or_default(), ..lag };
-        if *last != Some(shown) {
-            *last = Some(shown);
-            let lag_s = lag.behind().map(|behind| behind.as_secs());
-            let Lag { files, bytes, unseen, .. } = lag;
-            let unseen_s = unseen.as_secs();
-            self.bars.event(
-                &json!({"event": "lag", "lag_s": lag_s, "files": files, "bytes": bytes, "unseen_s": unseen_s}),
-            );
-        }
-    }
-
-    fn delivered(&self, delivered: &Delivered<'_>) {
-        self.bars.event(&json!({"event": "delivered", "path": delivered.item.path}));
-    }
-
-    fn hook_failed(&self, path: &str, why: &str, is_skipped: bool) {
-        let then = if is_skipped { "skipped" } else { "trying again" };
-        self.bars.complain(&format!("{}: the command failed ({}); {then}", escape(path), escape(why)));
-    }
-
-    fn trouble(&self, why: &str) {
-        self.bars.complain(&format!("{why}; looking again"));
-    }
-
-    fn gap(&self, path: &str) {
-        self.bars.complain(&format!("{}: never came; skipped", escape(path)));
-    }
-
-    fn rotated(&self, path: &str, kept: Option<&str>) {
-        let old = kept.map_or_else(|| "dropped".to_owned(), |kept| format!("kept as {}", escape(kept)));
-        self.bars.say(&format!("{}: is another file now; the old replica is {old}", escape(path)));
-    }
-
-    fn flushed(&self, count: u64) {
-        self.bars.event(&json!({"event": "flushed", "files": count}));
     }
 }
 

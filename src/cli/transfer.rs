@@ -62,11 +62,15 @@ pub(super) struct Transfer {
     #[arg(long, value_name = "URL", env = "STROLL_PROXY")]
     pub(super) proxy: Option<String>,
 
-    /// Whether FTP is spoken inside TLS [default: try]
+    /// Follow redirects to this host too, without credentials; repeatable, * for any [default: none]
+    #[arg(long, value_name = "HOST", value_delimiter = ',', env = "STROLL_FOLLOW_TO")]
+    pub(super) follow_to: Option<Vec<String>>,
+
+    /// Whether FTP is spoken inside TLS; passwords go out in plain text with off only [default: try]
     #[arg(long, value_enum, value_name = "WHEN", env = "STROLL_FTP_TLS")]
     pub(super) ftp_tls: Option<WhenTls>,
 
-    /// Trust the authorities in this PEM file, and no others
+    /// Trust the authorities and servers' certificates in this PEM file, and no others
     #[arg(long, value_name = "FILE", env = "STROLL_CA_FILE")]
     pub(super) ca_file: Option<PathBuf>,
 
@@ -93,9 +97,9 @@ pub(super) struct Transfer {
 pub(super) enum WhenTls {
     /// Always; a server without it is an error
     Required,
-    /// Where the server offers it
+    /// Where the server offers it, and for every login with a password
     Try,
-    /// Never
+    /// Never: everything is plain text
     Off,
 }
 
@@ -124,6 +128,7 @@ impl Transfer {
             idle_grace: self.idle_grace.or(settings.idle_grace),
             contact: self.contact.or(settings.contact),
             proxy: self.proxy.or(settings.proxy),
+            follow_to: self.follow_to.or(settings.follow_to),
             ftp_tls: self.ftp_tls.or(settings.ftp_tls),
             ca_file: self.ca_file.or(settings.ca_file),
             netrc_file: self.netrc_file.or(settings.netrc_file),
@@ -186,9 +191,20 @@ impl Transfer {
         }
         options.contact.clone_from(&self.contact);
         options.proxy.clone_from(&self.proxy);
+        options.follow_to = self.follow_to()?;
         options.ftp_tls = self.ftp_tls.map_or(FtpTls::default(), FtpTls::from);
         options.logins = logins;
         Ok(options)
+    }
+
+    fn follow_to(&self) -> Result<Vec<String>, UsageError> {
+        let hosts = self.follow_to.clone().unwrap_or_default();
+        match hosts.iter().find(|host| host.is_empty() || host.contains(['/', '@', ' '])) {
+            Some(wrong) => {
+                Err(UsageError(format!("follow-to: `{wrong}` is not a host name; write HOST or *")))
+            }
+            None => Ok(hosts),
+        }
     }
 
     /// Users and passwords from the netrc file. One that was named must be there.
@@ -255,6 +271,7 @@ mod tests {
                 transfer.timetable().err(),
                 transfer.chunk().err(),
                 transfer.min_speed().err(),
+                transfer.follow_to().err(),
             ];
             let said = error.into_iter().flatten().next().expect(field).to_string();
             assert!(said.starts_with(field), "{said}");
@@ -263,5 +280,6 @@ mod tests {
         wrong(Transfer { bwlimit: Some("fast".into()), ..Transfer::default() }, "bwlimit");
         wrong(Transfer { chunk: Some("0".into()), ..Transfer::default() }, "chunk");
         wrong(Transfer { min_speed: Some("-1".into()), ..Transfer::default() }, "min-speed");
+        wrong(Transfer { follow_to: Some(vec!["https://x/".into()]), ..Transfer::default() }, "follow-to");
     }
 }

@@ -39,6 +39,7 @@ use screen::Screen;
 use source::{Protocol, Source};
 
 use super::circle::ModeName;
+use super::ending::{END_WITHIN, Ending};
 use super::exit::{Code, Failed, Passed, UsageError};
 use super::progress::Style;
 
@@ -166,6 +167,7 @@ impl Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let _ = Ending::watch()?.heed(None, END_WITHIN);
     let plan = args.plan()?;
     let folder = Folder::create(args.keep.as_deref())?;
     let mut screen = Screen::new(args.progress.resolve(false));

@@ -10,11 +10,10 @@ use stroll::fetch::limit::Limiter;
 use stroll::fetch::timetable::{Timetable, throttled};
 use stroll::jobs::get;
 use stroll::jobs::pull::{Config, Want};
-use tokio::sync::watch;
 
 use super::bars::Bars;
 use super::circles;
-use super::ending::{before_the_end, watch_for_the_end};
+use super::ending::{END_WITHIN, Ending, before_the_end};
 use super::job::JobArgs;
 use super::logging;
 use super::transfer::Transfer;
@@ -35,7 +34,7 @@ pub(super) struct Args {
 
     /// Where to: a file, a folder, or - for standard output [default: this folder]
     #[arg(short, long, value_name = "FILE|DIR|-", env = "STROLL_OUTPUT")]
-    output: Option<String>,
+    output: Option<PathBuf>,
 
     /// File with more addresses, one a line; - for standard input
     #[arg(short, long, value_name = "FILE", env = "STROLL_INPUT")]
@@ -62,6 +61,7 @@ Examples:
   stroll get -i list.txt -o replicas/ --sums auto --json";
 
 pub(super) fn run(args: &Args, settings: Transfer) -> anyhow::Result<()> {
+    let ending = Ending::watch()?;
     let transfer = args.job.transfer.clone().or(settings);
     let addresses = output::addresses(&args.urls, args.input.as_deref())?;
     let mut logins = transfer.logins()?;
@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args, settings: Transfer) -> anyhow::Result<()> {
     let bars = Bars::new(show, Some(wants.len()));
     logging::start_through(&args.job.log, bars.bars().clone())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(pull(args, wants, &config, timetable, &bars))
+    runtime.block_on(pull(args, wants, &config, timetable, &bars, ending))
 }
 
 async fn pull(
@@ -87,9 +87,9 @@ async fn pull(
     config: &Config,
     timetable: Timetable,
     bars: &Bars,
+    ending: Ending,
 ) -> anyhow::Result<()> {
-    let (order, stop) = watch::channel(false);
-    let reason = watch_for_the_end(order, args.job.max_duration)?;
+    let (stop, reason) = ending.heed(args.job.max_duration, END_WITHIN);
     let limiter = Limiter::new(None);
     let addresses: Vec<_> = wants.iter().map(|want| &want.address).collect();
     let is_solo = args.job.solo || args.dry_run;

@@ -1,6 +1,7 @@
 //! Where the files of a `get` go, and which files they are.
 
 use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -40,7 +41,7 @@ pub(super) fn addresses(named: &[String], list: Option<&Path>) -> anyhow::Result
 /// What is wanted, and the logins that stood in the addresses.
 pub(super) fn wants(
     addresses: &[String],
-    output: Option<&str>,
+    output: Option<&Path>,
     checksum: Option<&str>,
     logins: &mut Logins,
 ) -> Result<Vec<Want>, UsageError> {
@@ -55,7 +56,7 @@ pub(super) fn wants(
     for text in addresses {
         let address = transfer::address(text, logins)?;
         let to = place.of(&address)?;
-        wants.push(Want { address, to, expected, ask_first: true, changed_within: None });
+        wants.push(Want { address, to, expected, ask_first: true, changed_within: None, known_etag: None });
     }
     without_twins(wants)
 }
@@ -67,22 +68,23 @@ enum Place {
 }
 
 impl Place {
-    fn new(output: Option<&str>, files: usize) -> Result<Self, UsageError> {
-        let Some(output) = output else { return Ok(Self::Folder(PathBuf::from("."))) };
-        if output == "-" {
+    fn new(output: Option<&Path>, files: usize) -> Result<Self, UsageError> {
+        let Some(path) = output else { return Ok(Self::Folder(PathBuf::from("."))) };
+        if path == Path::new("-") {
             return Ok(Self::Stdout);
         }
-        let path = Path::new(output);
-        if output.ends_with('/') || path.is_dir() || files > 1 {
+        let shown = path.display();
+        if path.as_os_str().as_bytes().ends_with(b"/") || path.is_dir() || files > 1 {
             if path.exists() && !path.is_dir() {
                 return Err(UsageError(format!(
-                    "output: {output} is a file, and there are {files} files to get"
+                    "output: {shown} is a file, and there are {files} files to get"
                 )));
             }
             return Ok(Self::Folder(path.to_owned()));
         }
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let name = Name::new(name).map_err(|why| UsageError(format!("output: {output}: {why}")))?;
+        // The name as it was given: it need not be text.
+        let name = path.file_name().unwrap_or_default().as_bytes();
+        let name = Name::from_bytes(name).map_err(|why| UsageError(format!("output: {shown}: {why}")))?;
         let folder = match path.parent() {
             Some(parent) if parent != Path::new("") => parent.to_owned(),
             _ => PathBuf::from("."),
@@ -98,13 +100,14 @@ impl Place {
             }
             Self::Folder(_) if address.is_folder() => {
                 return Err(UsageError(format!(
-                    "{address}: ends like a folder; if you want its page, say with --output what to call it"
+                    "{address}: a folder; copy it with `stroll mirror {address} DIR`, or name a file for its page with \
+                     --output"
                 )));
             }
             Self::Folder(folder) => {
                 let name = address.file_name().map_err(|why| {
                     UsageError(format!(
-                        "{address}: no file name to be had from it ({why}); say one with --output"
+                        "{address}: cannot be saved under the last part of its path ({why}); give a name with --output"
                     ))
                 })?;
                 To::File { root: folder.clone(), below: Vec::new(), name }

@@ -58,7 +58,7 @@ impl Summary<'_> {
     fn line(&self) -> String {
         let count = |is: fn(&Fate) -> bool| self.fates.iter().filter(|fate| is(fate)).count();
         let pulled = count(|fate| matches!(fate, Fate::Pulled { .. }));
-        let here = count(|fate| matches!(fate, Fate::UpToDate));
+        let here = count(|fate| matches!(fate, Fate::UpToDate(_)));
         let failed = count(|fate| matches!(fate, Fate::Failed(_)));
         let files = if pulled == 1 { "file" } else { "files" };
         let maybe = |is_told: bool, text: String| if is_told { text } else { String::new() };
@@ -67,6 +67,7 @@ impl Summary<'_> {
             maybe(here > 0, format!(", {here} up to date")),
             maybe(failed > 0, format!(", {failed} failed")),
             pace(&self.totals),
+            checksums(&self.totals),
         ]
         .concat()
     }
@@ -74,7 +75,7 @@ impl Summary<'_> {
     fn json(&self) -> serde_json::Value {
         let files: Vec<_> =
             self.names.iter().zip(self.fates).map(|(named, fate)| file_json(named, fate)).collect();
-        json!({"version": 1, "files": files, "totals": self.totals})
+        json!({"version": 1, "files": files, "totals": self.totals, "checksums": self.totals.checksums})
     }
 
     /// All is well, or an error with the exit code that says what is not.
@@ -122,7 +123,10 @@ pub(in crate::cli) fn code_of(error: &PullError) -> Code {
             Fault::Login(_)
             | Fault::Denied(_)
             | Fault::Unsupported(_)
+            | Fault::NoChecksum(_)
+            | Fault::NotAnIndex(_)
             | Fault::Redirect(_)
+            | Fault::IsFolder(_)
             | Fault::Tls(_) => Code::Fatal,
             Fault::Nonsense(_) => Code::Integrity,
             Fault::Local { .. } => Code::Other,
@@ -155,6 +159,11 @@ pub(in crate::cli) fn pace(totals: &Totals) -> String {
     text
 }
 
+/// Which lists of checksums were used, if that was asked for: the last part of a line about a pull.
+pub(in crate::cli) fn checksums(totals: &Totals) -> String {
+    totals.checksums.as_ref().map_or_else(String::new, |checksums| format!("; {checksums}"))
+}
+
 fn file_json(named: &Named, fate: &Fate) -> serde_json::Value {
     let mut file = json!({"url": named.url, "path": named.path});
     let (result, more) = match fate {
@@ -162,7 +171,7 @@ fn file_json(named: &Named, fate: &Fate) -> serde_json::Value {
             let sha256 = sha256.map(|digest| data_encoding::HEXLOWER.encode(&digest));
             ("pulled", json!({"size": size, "sha256": sha256}))
         }
-        Fate::UpToDate => ("up_to_date", json!({})),
+        Fate::UpToDate(_) => ("up_to_date", json!({})),
         Fate::NotMeant => ("not_meant", json!({})),
         Fate::Planned { size } => ("planned", json!({"size": size})),
         Fate::Failed(error) => ("failed", json!({"error": chain(error)})),

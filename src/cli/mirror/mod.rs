@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use super::bars::Bars;
 use super::circles::{self, Circle};
-use super::ending::{Stopped, before_the_end, watch_for_the_end};
+use super::ending::{END_WITHIN, Ending, Stopped, before_the_end};
 use super::exit::UsageError;
 use super::job::JobArgs;
 use super::logging;
@@ -67,6 +67,7 @@ Examples:
   stroll mirror https://example.org/data/ replicas/ --delete --dry-run --json";
 
 pub(super) fn run(args: &Args, settings: Transfer) -> anyhow::Result<()> {
+    let ending = Ending::watch()?;
     let transfer = args.job.transfer.clone().or(settings);
     let mut logins = transfer.logins()?;
     let source = folder_address(&args.url, &mut logins)?;
@@ -81,14 +82,15 @@ pub(super) fn run(args: &Args, settings: Transfer) -> anyhow::Result<()> {
     logging::start_through(&args.job.log, bars.bars().clone())?;
     // One thread: with more, each answer of the source would wake another one first, which then wakes this one.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(repeat(args, &spec, &config, &timetable, schedule.as_ref(), &bars))
+    runtime.block_on(repeat(args, &spec, &config, &timetable, schedule.as_ref(), &bars, ending))
 }
 
-/// How to pull for a mirror: links to other hosts are not followed, hidden names only if asked for.
+/// Pull configuration for a mirror: hidden names only if asked for, and nothing is written in a dry run.
 pub(super) fn config_for(spec: &Spec, mut config: Config) -> Config {
     let options = Arc::make_mut(&mut config.options);
     options.hidden = spec.hidden;
-    options.other_hosts = false;
+    options.portable_names = spec.portable_names;
+    config.dry_run = spec.dry_run;
     config.alike = match spec.compare {
         Compare::Exists | Compare::Size => Alike::Size,
         Compare::Mtime => Alike::SizeAndTime,
@@ -118,9 +120,9 @@ async fn repeat(
     timetable: &Timetable,
     schedule: Option<&Schedule>,
     bars: &Bars,
+    ending: Ending,
 ) -> anyhow::Result<()> {
-    let (order, stop) = watch::channel(false);
-    let reason = watch_for_the_end(order, args.job.max_duration)?;
+    let (stop, reason) = ending.heed(args.job.max_duration, END_WITHIN);
     let limiter = Limiter::new(None);
     let addresses = [&spec.source];
     let entering = circles::enter("mirror", &args.job.home, args.job.solo, &addresses);
@@ -143,7 +145,7 @@ async fn repeat(
             }
         }
     };
-    let result = throttled(timetable, &limiter, all).await;
+    let result = throttled(timetable, &limiter, Box::pin(all)).await;
     bars.clear();
     circle.leave().await;
     result

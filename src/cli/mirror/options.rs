@@ -8,7 +8,7 @@ use serde::Deserialize;
 use stroll::base::units::{deserialize_duration, parse_duration, parse_size};
 use stroll::fetch::Address;
 use stroll::jobs::filter::{Filter, Rules};
-use stroll::jobs::mirror::{Compare, Delete, Spec};
+use stroll::jobs::mirror::{Compare, Delete, Links, Spec};
 use stroll::jobs::schedule::Schedule;
 
 use crate::cli::exit::UsageError;
@@ -16,6 +16,7 @@ use crate::cli::exit::UsageError;
 /// What to mirror, and when. Each may be left open; one struct serves flags and settings, so that they cannot differ.
 #[derive(Clone, Debug, Default, PartialEq, Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one of the user's flags")]
 pub(in crate::cli) struct Options {
     /// Only files that match: rclone's patterns, such as *.gwf or /2026/**
     #[arg(long, value_name = "PATTERN", env = "STROLL_INCLUDE")]
@@ -59,6 +60,15 @@ pub(in crate::cli) struct Options {
     #[arg(long, env = "STROLL_HIDDEN")]
     pub(in crate::cli) hidden: bool,
 
+    /// Refuse names that some platform cannot hold: `:` and `\`, spaces and dots at the end, CON, other than UTF-8, more
+    /// than 250 bytes, or equal but for case
+    #[arg(long, env = "STROLL_PORTABLE_NAMES")]
+    pub(in crate::cli) portable_names: bool,
+
+    /// Symbolic links at an FTP source: follow those that stay in the tree, skip them, or fail [default: follow]
+    #[arg(long, value_enum, value_name = "HOW", env = "STROLL_LINKS")]
+    pub(in crate::cli) links: Option<OnLink>,
+
     /// Remove here what is not there any more: last, and only if everything was seen and pulled
     #[arg(long, env = "STROLL_DELETE")]
     pub(in crate::cli) delete: bool,
@@ -101,6 +111,28 @@ pub(in crate::cli) enum By {
     Mtime,
     /// When it adds up to what a list beside the original says (SHA256SUMS and its like)
     Checksum,
+}
+
+/// What is done about symbolic links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::cli) enum OnLink {
+    /// Mirror what they lead to, if that is in the mirrored tree
+    Follow,
+    /// Count and report them
+    Skip,
+    /// Each is an error
+    Fail,
+}
+
+impl From<OnLink> for Links {
+    fn from(on_link: OnLink) -> Self {
+        match on_link {
+            OnLink::Follow => Self::Follow,
+            OnLink::Skip => Self::Skip,
+            OnLink::Fail => Self::Fail,
+        }
+    }
 }
 
 impl From<By> for Compare {
@@ -149,6 +181,8 @@ impl Options {
             delete,
             max_transfer: size("max-transfer", self.max_transfer.as_deref())?,
             hidden: self.hidden,
+            portable_names: self.portable_names,
+            links: self.links.map(Links::from).unwrap_or_default(),
             dry_run,
         })
     }
@@ -226,10 +260,11 @@ mod tests {
     #[test]
     fn a_table_of_the_settings_has_the_keys_of_the_flags() {
         let text = "include = ['*.gwf']\nmax_age = '7d'\nmin_size = '1k'\ncompare = 'size'\norder_by = 'mtime,desc'\n\
-                    delete = true\nmax_delete = '5'\nbackup_dir = '/b'\nevery = '6h'\n";
+                    delete = true\nmax_delete = '5'\nbackup_dir = '/b'\nevery = '6h'\nlinks = 'skip'\n";
         let options: Options = toml::from_str(text).expect("options");
         let spec = options.spec(source(), "/t".into(), false).expect("a mirror");
         assert_eq!((spec.compare, spec.delete.map(|delete| delete.is_told)), (Compare::Size, Some(true)));
+        assert_eq!(spec.links, Links::Skip);
         assert!(!spec.filter.allows_file("a.txt", None, None, 0));
         assert!(options.schedule().expect("a schedule").is_some());
         let error = toml::from_str::<Options>("delte = true").expect_err("no such key").to_string();

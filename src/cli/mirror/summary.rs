@@ -8,12 +8,12 @@ use stroll::base::units::human_size;
 use stroll::fetch::Fault;
 use stroll::fetch::engine::PullError;
 use stroll::jobs::mirror::delete::Refusal;
-use stroll::jobs::mirror::{Counts, Outcome, Planned, Spec, Trouble, What};
+use stroll::jobs::mirror::{Counts, Links, Outcome, Planned, Spec, Trouble, What};
 
 use crate::cli::bars::{Bars, chain};
 use crate::cli::ending::Stopped;
 use crate::cli::exit::{Code, Failed};
-use crate::cli::get::summary::{code_of, pace};
+use crate::cli::get::summary::{checksums, code_of, pace};
 
 /// So many troubles are told one by one.
 const MOST_LINES: usize = 20;
@@ -59,7 +59,10 @@ impl Summary<'_> {
             .found
             .troubles
             .iter()
-            .filter(|trouble| !matches!(trouble.what, What::Pull(_)) && !is_root(trouble))
+            .filter(|trouble| match &trouble.what {
+                What::Pull(error) => is_without_checksum(error) && !self.lacks_all_checksums(),
+                _ => !is_root(trouble),
+            })
             .collect();
         bars.bars().suspend(|| {
             for Trouble { path, what } in untold.iter().take(MOST_LINES) {
@@ -68,6 +71,14 @@ impl Summary<'_> {
             }
             if untold.len() > MOST_LINES {
                 eprintln!("… and {} more like these", untold.len() - MOST_LINES);
+            }
+            // Links that are skipped by order are only counted.
+            let links = self.outcome.found.links.iter().filter(|_| self.spec.links == Links::Follow);
+            for link in links.clone().take(MOST_LINES) {
+                eprintln!("{link}");
+            }
+            if links.clone().count() > MOST_LINES {
+                eprintln!("… and {} more symbolic links", links.count() - MOST_LINES);
             }
             if let Some(refusal) = self.outcome.refusal.as_ref().filter(|refusal| !is_verdict(refusal)) {
                 eprintln!("{refusal}");
@@ -80,39 +91,50 @@ impl Summary<'_> {
             let size = planned.size.map_or("size unknown".into(), human_size);
             writeln!(out, "pull {} ({size}, {})", planned.path, planned.why.word())?;
         }
-        for path in &self.outcome.deleted {
+        for path in &self.outcome.found.folders_made {
+            writeln!(out, "make {path}")?;
+        }
+        for path in self.outcome.deleted.iter().chain(&self.outcome.deleted_folders) {
             writeln!(out, "remove {path}")?;
         }
         out.flush()
     }
 
     fn line(&self) -> String {
-        let Counts { pulled, up_to_date, failed, refused, left, planned, deleted, folders, .. } =
-            self.outcome.found.counts;
+        let counts = self.outcome.found.counts;
         let some =
             |count: u64, text: &str| if count > 0 { format!(", {count} {text}") } else { String::new() };
-        let (first, removed) = match (self.spec.dry_run, self.spec.delete.as_ref()) {
-            (true, _) => (format!("{} would be pulled", files(planned)), "would be removed"),
-            (_, Some(delete)) if delete.backup.is_some() => {
-                (format!("{} pulled", files(pulled)), "moved away")
+        let named = |count: u64, one: &str, many: &str| some(count, if count == 1 { one } else { many });
+        let (first, removed, made) = match (self.spec.dry_run, self.spec.delete.as_ref()) {
+            (true, _) => {
+                (format!("{} would be pulled", files(counts.planned)), "would be removed", "would be made")
             }
-            _ => (format!("{} pulled", files(pulled)), "removed"),
+            (_, Some(delete)) if delete.backup.is_some() => {
+                (format!("{} pulled", files(counts.pulled)), "moved away", "made")
+            }
+            _ => (format!("{} pulled", files(counts.pulled)), "removed", "made"),
         };
         [
             first,
-            some(up_to_date, "up to date"),
-            some(deleted, removed),
-            some(failed, "failed"),
-            some(refused, if refused == 1 { "name refused" } else { "names refused" }),
-            some(left, "left for the next run"),
-            format!(", {folders} {}", if folders == 1 { "folder" } else { "folders" }),
+            some(counts.up_to_date, "up to date"),
+            some(counts.deleted, removed),
+            some(counts.kept, "in no listing but not known to be gone: kept"),
+            named(counts.folders_made, &format!("empty folder {made}"), &format!("empty folders {made}")),
+            named(counts.links_followed, "symbolic link followed", "symbolic links followed"),
+            named(counts.links_skipped, "symbolic link skipped", "symbolic links skipped"),
+            named(counts.links_broken, "broken symbolic link", "broken symbolic links"),
+            some(counts.failed, "failed"),
+            named(counts.refused, "name refused", "names refused"),
+            some(counts.left, "left for the next run"),
+            named(counts.folders, "folder", "folders"),
             pace(&self.outcome.totals),
+            checksums(&self.outcome.totals),
         ]
         .concat()
     }
 
     fn json(&self) -> Report<'_> {
-        let Outcome { found, totals, deleted, refusal, delete_error } = self.outcome;
+        let Outcome { found, totals, deleted, deleted_folders, kept, refusal, delete_error } = self.outcome;
         let troubles: Vec<_> = found
             .troubles
             .iter()
@@ -126,8 +148,13 @@ impl Summary<'_> {
             "complete": found.is_complete,
             "counts": found.counts,
             "totals": totals,
+            "checksums": totals.checksums,
             "failures": troubles,
+            "links": found.links,
+            "folders_made": found.folders_made,
             "deleted": deleted,
+            "deleted_folders": deleted_folders,
+            "kept": kept,
             "not_deleted_because": refusal.as_ref().map(ToString::to_string),
             "delete_error": delete_error.as_ref().map(ToString::to_string),
         });
@@ -137,22 +164,31 @@ impl Summary<'_> {
     /// All is well, or an error with the exit code that says what is not.
     pub(super) fn verdict(&self, fail_if_nothing: bool) -> anyhow::Result<()> {
         let Outcome { found, refusal, delete_error, .. } = self.outcome;
-        let Counts { pulled, failed, refused, left, planned, deleted, .. } = found.counts;
+        let Counts { failed, refused, left, .. } = found.counts;
         let goes_on = "the same command goes on where this one ended";
         let root = found.troubles.iter().find(|trouble| is_root(trouble));
         let (code, message) = if let Some(Trouble { what: What::List(fault), .. }) = root {
             let code = match fault {
                 Fault::NotFound(_) => Code::FolderNotFound,
-                Fault::Refused(_) | Fault::Broken(_) | Fault::Stalled(_) | Fault::Connect { .. } => {
-                    Code::Refused
-                }
+                Fault::Refused(_)
+                | Fault::Failing(_)
+                | Fault::Broken(_)
+                | Fault::Stalled(_)
+                | Fault::Connect { .. } => Code::Refused,
                 _ => Code::Fatal,
             };
             (code, format!("{}: {fault}", self.spec.source))
         } else if let Some(error) = delete_error {
             (code_of(&PullError::Sink(error.clone())), chain(error))
+        } else if self.lacks_all_checksums() {
+            let message = format!(
+                "{}: no list of checksums there (such as SHA256SUMS) has any of its files, and --compare checksum needs \
+                 one; use --compare mtime or --compare size",
+                self.spec.source
+            );
+            (Code::Fatal, message)
         } else if failed + refused > 0 {
-            (self.code_of_failures(), failures(failed, refused))
+            (self.code_of_failures(), self.failures(failed, refused))
         } else if found.is_full {
             (Code::Quota, format!("as much as --max-transfer allows has come; {goes_on}"))
         } else if !found.is_whole || left > 0 {
@@ -163,12 +199,41 @@ impl Summary<'_> {
             }
         } else if let Some(refusal) = refusal {
             (Code::MaxDelete, refusal.to_string())
-        } else if fail_if_nothing && pulled + planned + deleted == 0 {
+        } else if fail_if_nothing && self.is_nothing() {
             (Code::Nothing, "nothing to do".to_owned())
         } else {
             return Ok(());
         };
         Err(Failed { code, message }.into())
+    }
+
+    /// Whether files need a checksum and none has one: one error then, and not one for each file.
+    fn lacks_all_checksums(&self) -> bool {
+        let is_used = self.outcome.totals.checksums.as_ref().is_none_or(|checksums| checksums.files > 0);
+        let mut troubles = self.outcome.found.troubles.iter().peekable();
+        let is_of_checksum =
+            |trouble: &Trouble| matches!(&trouble.what, What::Pull(error) if is_without_checksum(error));
+        !is_used && troubles.peek().is_some() && troubles.all(is_of_checksum)
+    }
+
+    /// What failed, in one line. Listings that do not show what exists say more than the number of folders.
+    fn failures(&self, failed: u64, refused: u64) -> String {
+        let unlisted = self.outcome.found.troubles.iter().filter_map(|trouble| match trouble.what {
+            What::Unlisted(count) => Some(count),
+            _ => None,
+        });
+        let (folders, count) = unlisted.fold((0, 0), |(folders, sum), count| (folders + 1, sum + count));
+        if folders == 0 || folders < failed || refused > 0 {
+            return failures(failed, refused);
+        }
+        let verb = if count == 1 { "exists" } else { "exist" };
+        format!("the source's listings are not complete: they do not show {} that {verb}", files(count))
+    }
+
+    fn is_nothing(&self) -> bool {
+        let Counts { pulled, planned, deleted, folders_made, folders_deleted, .. } =
+            self.outcome.found.counts;
+        pulled + planned + deleted + folders_made + folders_deleted == 0
     }
 
     /// If nothing else came of it, what was wrong with all; otherwise, that some failed.
@@ -186,6 +251,10 @@ impl Summary<'_> {
             _ => Code::SomeFailed,
         }
     }
+}
+
+fn is_without_checksum(error: &PullError) -> bool {
+    matches!(error, PullError::Source(Fault::NoChecksum(_)))
 }
 
 fn files(count: u64) -> String {

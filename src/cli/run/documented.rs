@@ -87,7 +87,7 @@ fn the_documented_defaults_of_pulling_are_the_defaults() {
 
 #[test]
 fn the_documented_defaults_of_simulate_are_the_defaults() {
-    let examples = ["loss_every", "crash_every", "join_every", "leave_every", "surge"];
+    let examples = ["active", "loss_every", "crash_every", "join_every", "leave_every", "surge"];
     let said: simulate::Options = defaults("simulate", &examples);
     assert_ne!(said, simulate::Options::default(), "it says them in so many words");
     assert_eq!(said.resolve().expect("a plan"), simulate::Options::default().resolve().expect("a plan"));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -20,6 +21,7 @@ use stroll::jobs::{Board, Line, Patience, Slots, State};
 use stroll::peer::{Lending, Terms};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::tables::{ExecOptions, Job, JobTable};
@@ -35,8 +37,11 @@ const AGAIN_AT_LAST: Duration = Duration::from_secs(3_600);
 /// How long a command has between being asked to end and being killed, if nothing is said.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How long jobs may take to end when the member does.
+/// How long jobs that the settings no longer name may take to end.
 const END_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long all jobs together may take to end when the member does: the whole process has two seconds.
+const END_WITH_MEMBER_WITHIN: Duration = Duration::from_millis(500);
 
 /// What jobs need of the member.
 #[derive(Clone, Debug)]
@@ -105,7 +110,7 @@ impl Jobs {
             .map(|(name, _)| name.clone())
             .collect();
         let ended = old.into_iter().filter_map(|name| self.running.remove(&name)).collect();
-        end(ended).await;
+        end(ended, END_WITHIN).await;
         for (name, (job, prepared)) in ready {
             if let Entry::Vacant(free) = self.running.entry(name) {
                 let running = begin(free.key(), job, prepared, transfer, place).await?;
@@ -117,7 +122,7 @@ impl Jobs {
 
     /// Ends them all.
     pub(super) async fn end(self) {
-        end(self.running.into_values().collect()).await;
+        end(self.running.into_values().collect(), END_WITH_MEMBER_WITHIN).await;
     }
 
     pub(super) fn count(&self) -> usize {
@@ -125,13 +130,15 @@ impl Jobs {
     }
 }
 
-async fn end(jobs: Vec<Running>) {
+/// Ends all these jobs within a time that they share.
+async fn end(jobs: Vec<Running>, within: Duration) {
     for running in &jobs {
         running.stop.send_replace(true);
     }
+    let deadline = Instant::now() + within;
     for running in jobs {
         let mut task = running.task;
-        if tokio::time::timeout(END_WITHIN, &mut task).await.is_err() {
+        if tokio::time::timeout_at(deadline, &mut task).await.is_err() {
             task.abort();
         }
     }
@@ -172,6 +179,7 @@ fn prepare(job: &Job, transfer: &Transfer, circle: &str) -> anyhow::Result<Ready
             config.patience.at_first = true;
             config.sha256 = true;
             config.sums = table.head.sums == Sums::Auto;
+            Arc::make_mut(&mut config.options).portable_names = table.options.portable_names;
             Ok(Ready::Subscribe(Box::new(spec), Box::new(config)))
         }
         Job::Mirror(table) => {
@@ -324,6 +332,7 @@ impl Work {
     fn mirrored(&self, outcome: &mirroring::Outcome) -> Ended {
         let counts = &outcome.found.counts;
         self.line.deleted(outcome.deleted.len() as u64);
+        self.line.set_refused(counts.refused);
         info!(
             job = self.name,
             pulled = counts.pulled,
@@ -339,6 +348,7 @@ impl Work {
         match &outcome.delete_error {
             Some(error) => Ended::Badly(chain(error)),
             None if counts.failed > 0 => Ended::Partly(format!("{} files or folders failed", counts.failed)),
+            None if counts.refused > 0 => Ended::Partly(format!("{} names were refused", counts.refused)),
             None => Ended::Well,
         }
     }

@@ -6,6 +6,7 @@ pub(super) mod tables;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use sd_notify::NotifyState;
@@ -14,20 +15,31 @@ use stroll::driver::Handle;
 use stroll::fetch::Logins;
 use stroll::fetch::timetable::Timetable;
 use stroll::jobs::hook::Hook;
+use stroll::jobs::stop::or_stop;
 use stroll::node::Event;
 use stroll::peer::{Dials, Member, Notices, Options, Webhook};
 use stroll::proto::load::Level;
 use stroll::trust::{FileError, Home};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::watch;
 use tracing::{error, info, warn};
 
+use super::ending::{END_WITHIN, Ending};
 use super::exit::{Code, Failed, UsageError};
 use super::homes::{HomeArgs, load_address, resolve};
 use super::logging::{self, LogArgs};
 use super::settings::Settings;
 use jobs::{Jobs, Place};
 use tables::Job;
+
+/// How long the token may take to be handed over when the member is told to end. Together with the time that its jobs have,
+/// this is less than the two seconds after which the process is ended by force.
+const LEAVE_WITHIN: Duration = Duration::from_millis(1_200);
+
+/// The same for a ticket. Its holder leaves the ring in several steps, one lease apart, and one that leaves without them
+/// may be missed like one that crashed.
+const LEAVE_RING_WITHIN: Duration = Duration::from_secs(8);
 
 /// Be a member of a circle: take part in handing the token on, and pull in its slots what the settings say.
 ///
@@ -118,12 +130,16 @@ impl RunOptions {
 }
 
 pub(super) fn run(args: &Args, settings: &Settings, named: Option<&Path>) -> anyhow::Result<()> {
+    let ending = Ending::watch_but_hangup()?;
     logging::start(&args.log)?;
     let (circle, home) = args.home.open()?;
     let running = Run { args, circle, named };
     let more = running.options(settings);
     let found = is_founder_alone(&home)?;
-    let listen = args.listen.map_or_else(|| home.load_credentials().map(|own| own.listen), Ok)?;
+    let own = home.load_credentials()?;
+    let listen = args.listen.unwrap_or(own.listen);
+    let is_ring = own.roll.charter().ring().is_some();
+    let leave_within = if is_ring { LEAVE_RING_WITHIN } else { LEAVE_WITHIN };
     let address = match &args.address {
         Some(text) => Some(resolve(text, listen)?),
         None => load_address(&home, listen)?,
@@ -134,6 +150,7 @@ pub(super) fn run(args: &Args, settings: &Settings, named: Option<&Path>) -> any
         address,
         host: args.address.clone(),
         found,
+        leave_within: Some(leave_within),
         page: more.page,
         limit: settings.transfer.timetable()?,
         notices: more.notices(settings)?,
@@ -141,7 +158,8 @@ pub(super) fn run(args: &Args, settings: &Settings, named: Option<&Path>) -> any
     let jobs = own_jobs(args, settings, &running.circle)?;
     // Looking at a large folder takes a while, and the token does not wait.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let ended = runtime.block_on(running.until_stopped(home, options, jobs, settings));
+    let (stop, _) = ending.heed(None, END_WITHIN + leave_within.saturating_sub(LEAVE_WITHIN));
+    let ended = runtime.block_on(running.until_stopped(home, options, jobs, settings, &stop));
     // A job that hangs in a call of the system keeps nobody here.
     runtime.shutdown_background();
     ended
@@ -182,9 +200,8 @@ impl Run<'_> {
         options: Options,
         jobs: Vec<(String, Job)>,
         settings: &Settings,
+        stop: &watch::Receiver<bool>,
     ) -> anyhow::Result<()> {
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
         let mut hangup = signal(SignalKind::hangup())?;
         let circle = &self.circle;
         let mut said = Said { more: self.options(settings), limit: options.limit.clone() };
@@ -206,8 +223,7 @@ impl Run<'_> {
         let stop = async {
             loop {
                 tokio::select! {
-                    _ = interrupt.recv() => break,
-                    _ = terminate.recv() => break,
+                    None = or_stop(stop, std::future::pending::<()>()) => break,
                     () = overloaded(&handle), if said.more.fail_on_overload => {
                         is_overloaded = true;
                         break;

@@ -31,6 +31,10 @@ pub(in crate::cli) struct Options {
     #[arg(long, value_name = "N", env = "STROLL_MEMBERS")]
     pub(super) members: Option<usize>,
 
+    /// Members that have work; the others have none [default: all]
+    #[arg(long, value_name = "N", env = "STROLL_ACTIVE")]
+    pub(super) active: Option<usize>,
+
     /// N_max: the members for which the circle is laid out [default: 300]
     #[arg(long, value_name = "N", env = "STROLL_CAPACITY")]
     pub(super) capacity: Option<u32>,
@@ -215,6 +219,7 @@ impl Options {
             rules: self.rules.or(those.rules),
             without: self.without.or(those.without),
             members: self.members.or(those.members),
+            active: self.active.or(those.active),
             capacity: self.capacity.or(those.capacity),
             slot: self.slot.or(those.slot),
             skip: self.skip.or(those.skip),
@@ -259,6 +264,7 @@ impl Options {
         Scenario {
             coordination: Coordination::Uncoordinated,
             members: self.members.unwrap_or(usual.members),
+            active: self.active,
             capacity: self.capacity.unwrap_or(usual.capacity),
             slot: self.slot.unwrap_or(usual.slot),
             skip: self.skip.unwrap_or(usual.skip),
@@ -333,7 +339,9 @@ impl Options {
             label.push_str(if index == 0 { " without " } else { ", " });
             label.push_str(match part {
                 Part::Scouting => {
+                    // Without scouts the holder knows of no member that waits.
                     rules.scouting = None;
+                    rules.work_conserving = false;
                     "scouting"
                 }
                 Part::Sightings => {
@@ -392,7 +400,7 @@ mod tests {
     #[test]
     fn every_option_can_be_merged() {
         let all = options(
-            "rules = 'all'\nwithout = ['custody']\nmembers = 1\ncapacity = 1\nslot = 1\nskip = 1\nduration = 1
+            "rules = 'all'\nwithout = ['custody']\nmembers = 1\nactive = 1\ncapacity = 1\nslot = 1\nskip = 1\nduration = 1
              loss_every = 1\ndelay = 1\nscouts = 1\nview = 'full'\ncrash_every = 1\nrestart_after = 1\njoin_every = 1
              leave_every = 1\nclock_skew = 1\noverload = true\nsurge = 1\nruns = 1\nseed = 1",
         );

@@ -124,8 +124,13 @@ fn scenario(args: &Args, options: &Options) -> Result<Scenario, UsageError> {
         drift_ppm: tickets.real_drift_ppm(),
         ..Faults::default()
     };
+    if options.active.is_some_and(|active| active < 1 || active > members) {
+        return Err(UsageError("active: must be between 1 and the number of members".into()));
+    }
     Ok(Scenario {
         members,
+        active: options.active,
+        capacity: options.capacity,
         ring,
         slot,
         skip,
@@ -155,7 +160,8 @@ fn print(scenario: &Scenario, sum: &Outcome, elapsed: Duration, is_json: bool) -
             "duplicates": sum.duplicates, "violations": sum.violations.len(), "lost": sum.lost,
             "lost_by_crash": sum.lost_by_crash, "lost_by_ban": sum.lost_by_ban, "banned": sum.banned,
             "expelled": sum.expelled, "regenerated": sum.regenerated, "removed": sum.removed,
-            "slots": sum.slots, "datagrams": sum.datagrams, "rejected": sum.rejected, "elapsed_s": elapsed_s,
+            "slots": sum.slots, "pulling_percent": sum.pulling_percent().get(..3), "jain": sum.jain,
+            "datagrams": sum.datagrams, "rejected": sum.rejected, "elapsed_s": elapsed_s,
         });
         if let (Some(size), Some(object)) = (scenario.ring, object.as_object_mut()) {
             object.append(&mut ring_object(size, sum.ring));
@@ -184,6 +190,11 @@ fn print(scenario: &Scenario, sum: &Outcome, elapsed: Duration, is_json: bool) -
             ("datagrams dropped by members", sum.rejected),
         ]) {
             writeln!(out, "  {name:30} {count:>12}")?;
+        }
+        for (name, share) in
+            ["idle", "one member pulls", "two members pull"].into_iter().zip(sum.pulling_percent())
+        {
+            writeln!(out, "  {:30} {share:>12.3}", format!("{name}, % of the time"))?;
         }
         writeln!(out, "  {:30} {elapsed_s:>12.2}", "real time, s")?;
     }
