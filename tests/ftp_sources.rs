@@ -100,7 +100,12 @@ async fn a_file_is_pulled_whole(kind: Kind) {
     server.put("empty", b"", THEN_S);
     let mut ftp = ftp(server.options());
     let address = server.address("a b/Grüße #1.dat".replace('#', "%23").as_str());
-    let version = Version { size: Some(3_000_000), etag: None, modified_s: Some(1_700_000_000) };
+    let version = Version {
+        size: Some(3_000_000),
+        modified_s: Some(1_700_000_000),
+        age_s: Some(60),
+        ..Version::default()
+    };
 
     let probed = ftp.probe(&address).await.unwrap();
     assert_eq!((&probed.version, probed.ranges), (&version, true));
@@ -262,13 +267,13 @@ async fn a_folder_is_listed(kind: Kind) {
     let file = EntryKind::File;
     let mut expected = vec![
         ("-rf", file, Some(3)),
+        ("CON", file, Some(5)),
         ("Grüße", file, Some(2)),
         ("a b", file, Some(1)),
         ("sub", EntryKind::Folder, None),
     ];
-    expected.insert(2, ("[x]*", file, Some(4)));
+    expected.insert(3, ("[x]*", file, Some(4)));
     assert_eq!(seen.collect::<Vec<_>>(), expected, "{:?}", listing.refused);
-    assert!(listing.refused.iter().any(|(name, _)| name == "CON"));
     assert!(!listing.truncated);
     for entry in listing.entries.iter().filter(|entry| entry.kind == file) {
         let off_s = recent_s - entry.modified_s.unwrap();
@@ -318,7 +323,9 @@ async fn where_tls_is_not_offered_it_cannot_be_required(kind: Kind) {
     let server = Ftpd::start(kind);
     server.put("f", b"here", THEN_S);
     let address = server.address("f");
-    for (rule, works) in [(FtpTls::Required, false), (FtpTls::Try, true), (FtpTls::Off, true)] {
+    // A password that is no secret may go out in plain text without asking.
+    let is_anonymous = kind == Kind::Vsftpd;
+    for (rule, works) in [(FtpTls::Required, false), (FtpTls::Try, is_anonymous), (FtpTls::Off, true)] {
         let result = ftp(Options { ftp_tls: rule, ..server.options() }).probe(&address).await;
         match result {
             Ok(opened) => assert!(works && opened.length == Some(4), "{rule:?}"),
@@ -333,6 +340,6 @@ async fn where_nobody_listens_there_is_no_connection() {
     for scheme in ["ftp", "ftps"] {
         let address = Address::parse(&format!("{scheme}://127.0.0.1:{}/f", free_port())).unwrap().0;
         let fault = ftp(Options::new(certificate.client())).probe(&address).await.unwrap_err();
-        assert!(matches!(&fault, Fault::Refused(refusal) if refusal.code.is_none()), "{fault:?}");
+        assert!(matches!(&fault, Fault::Connect { .. }), "{fault:?}");
     }
 }

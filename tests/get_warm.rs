@@ -55,6 +55,7 @@ fn start(folder: &Path, source: &Counting, idle_grace: Duration) -> Job {
         seed: 1,
     };
     let want = Want {
+        known_etag: None,
         address: Address::parse(&source.url("f")).unwrap().0,
         to: To::File { root: folder.join("pulled"), below: Vec::new(), name: Name::new("f").unwrap() },
         expected: None,

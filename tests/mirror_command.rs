@@ -93,7 +93,8 @@ fn ftp_source(desk: &Desk, kind: ftpd::Kind) -> Source {
     let server = Ftpd::start(kind);
     let user = if kind == ftpd::Kind::Vsftpd { "anonymous" } else { "ada" };
     let file = desk.private("password", "right\n");
-    let login = ["--user", user, "--password-file", file.to_str().unwrap()].map(str::to_owned).into();
+    let login = ["--user", user, "--password-file", file.to_str().unwrap(), "--ftp-tls", "off"];
+    let login = login.map(str::to_owned).into();
     let (root, url) = (server.root().join("tree"), server.address("tree/").to_string());
     fs::create_dir(&root).unwrap();
     Source { name: "ftp", root, url, login, server: Server::Ftp(server) }
@@ -371,7 +372,7 @@ fn what_is_not_ours_is_never_removed_and_what_is_removed_can_be_kept() {
     plant(&source.root);
     source.mirrors(&desk, &[]);
     let replica = desk.path("replica");
-    put(&replica, "other.part", b"somebody's", CHANGED_S);
+    put(&replica, "other.stroll.part", b"somebody's", CHANGED_S);
     put(&replica, ".hidden", b"mine", CHANGED_S);
     put(&replica, "notes.txt", b"mine, and left out", CHANGED_S);
     let outside = desk.path("outside");
@@ -391,7 +392,7 @@ fn what_is_not_ours_is_never_removed_and_what_is_removed_can_be_kept() {
     let report = source.mirrors(&desk, &[&delete[..], &["--backup-dir", "old"]].concat());
     assert_eq!(report["deleted"], serde_json::json!(["sub/b.dat"]), "{report}");
     assert_eq!(desk.read("old/sub/b.dat"), bytes_of("sub/b.dat"));
-    for kept in ["other.part", ".hidden", "notes.txt", "link/precious"] {
+    for kept in ["other.stroll.part", ".hidden", "notes.txt", "link/precious"] {
         assert!(replica.join(kept).exists(), "{kept}");
     }
     let report = source.mirrors(&desk, &[&delete[..], &["--delete-excluded"]].concat());

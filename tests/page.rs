@@ -85,7 +85,8 @@ fn among_bad_names() -> (Operator, Lab, Web) {
     let mut operator = Operator::new(&web.http("").to_string(), QUICK);
     let (url, to) = (web.http("s/"), operator.quoted("s"));
     operator.set(&format!("[[mirror]]\nname = '''{JOB}'''\nurl = \"{url}\"\nto = {to}\n"));
-    operator.run(PAGE);
+    // Both always have work, so the token goes to and fro.
+    operator.run(&[PAGE, &["--hold"]].concat());
     let mut other = Lab::new(&operator.path(""), MEMBER);
     join(&operator.lab, &other);
     other.run();

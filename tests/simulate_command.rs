@@ -298,7 +298,7 @@ fn what_the_environment_and_a_shell_need_is_in_the_command_that_repeats_it() {
 fn whole_nodes_are_counted_in_json() {
     let args = ["--whole", "--members", "5", "--duration", "60s", "--settle", "30s", "--loss", "0.2"];
     let objects =
-        json(&[&args[..], &["--corruption", "0.05", "--crash-every", "10s", "--runs", "2"]].concat());
+        json(&[&args[..], &["--corruption", "0.05", "--crash-every", "4s", "--runs", "2"]].concat());
     let [object] = &objects[..] else { panic!("one object: {objects:?}") };
     assert_eq!((&object["whole"], &object["runs"]), (&true.into(), &2.into()));
     let count = |key: &str| object[key].as_u64().unwrap_or_else(|| panic!("{key} in {object}"));

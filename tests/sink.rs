@@ -41,7 +41,7 @@ fn content(version: u64, range: Range<u64>) -> Bytes {
 }
 
 fn version(number: u64, size: u64) -> Version {
-    Version { size: Some(size), etag: Some(format!("\"{number}\"")), modified_s: None }
+    Version { size: Some(size), etag: Some(format!("\"{number}\"")), ..Version::default() }
 }
 
 fn sha256(bytes: &[u8]) -> Digest {
@@ -125,7 +125,7 @@ async fn a_file_gets_its_name_only_when_it_is_complete() {
         part.write(start, content(1, start..end)).await.unwrap();
     }
     part.checkpoint().await.unwrap();
-    assert_eq!(lab.names(), ["x.part"]);
+    assert_eq!(lab.names(), ["x.stroll.part"]);
     assert!(part.have().missing(300_000).eq(std::iter::once(100_000..200_000)));
     part.write(100_000, content(1, 100_000..200_000)).await.unwrap();
     let whole = content(1, 0..300_000);
@@ -151,12 +151,12 @@ async fn what_a_checkpoint_saw_is_found_again_and_the_rest_is_not_believed() {
     part.write(5, Bytes::from_static(b" world")).await.unwrap();
     part.tail(1).await.unwrap();
     drop(part);
-    assert_eq!(fs::read(lab.path("x.part")).unwrap(), b"hello world");
+    assert_eq!(fs::read(lab.path("x.stroll.part")).unwrap(), b"hello world");
     let part = lab.open("x").await.unwrap();
     assert_eq!(part.version(), Some(&version(1, 100)));
     assert!(part.have().covers(5));
     assert_eq!(&part.tail(3).await.unwrap()[..], b"llo");
-    assert_eq!(fs::read(lab.path("x.part")).unwrap(), b"hello");
+    assert_eq!(fs::read(lab.path("x.stroll.part")).unwrap(), b"hello");
 }
 
 /// No disk to wait for: bytes are there when `write` returns, and everything else is as on a disk.
@@ -167,7 +167,7 @@ async fn a_large_file_in_memory_is_written_at_once() {
     let mut part = lab.open("f").await.unwrap();
     part.begin(version(1, SIZE)).await.unwrap();
     part.write(0, content(1, 0..1_000_000)).await.unwrap();
-    assert!(fs::read(lab.path("f.part")).unwrap() == content(1, 0..1_000_000));
+    assert!(fs::read(lab.path("f.stroll.part")).unwrap() == content(1, 0..1_000_000));
     part.checkpoint().await.unwrap();
     part.write(2_000_000, content(1, 2_000_000..2_000_010)).await.unwrap();
     drop(part);
@@ -196,7 +196,7 @@ async fn bytes_of_another_version_are_dropped() {
     let mut part = lab.open("x").await.unwrap();
     part.begin(version(2, 5)).await.unwrap();
     assert!(part.have().is_empty());
-    assert_eq!(fs::metadata(lab.path("x.part")).unwrap().len(), 0);
+    assert_eq!(fs::metadata(lab.path("x.stroll.part")).unwrap().len(), 0);
     // Killed here, and the source went back to the first version: these are not its bytes.
     part.write(0, Bytes::from_static(b"XXXX")).await.unwrap();
     part.tail(1).await.unwrap();
@@ -237,10 +237,10 @@ async fn a_part_that_is_not_the_one_remembered_starts_anew() {
     for tamper in ["shortened", "replaced"] {
         drop(lab.begun("x", version(1, 100), b"hello").await);
         if tamper == "shortened" {
-            fs::File::options().write(true).open(lab.path("x.part")).unwrap().set_len(3).unwrap();
+            fs::File::options().write(true).open(lab.path("x.stroll.part")).unwrap().set_len(3).unwrap();
         } else {
             fs::write(lab.path("other"), b"jello").unwrap();
-            fs::rename(lab.path("other"), lab.path("x.part")).unwrap();
+            fs::rename(lab.path("other"), lab.path("x.stroll.part")).unwrap();
         }
         let part = lab.open("x").await.unwrap();
         assert!(part.have().is_empty(), "{tamper}");
@@ -288,7 +288,7 @@ async fn a_file_with_a_gap_or_of_another_size_gets_no_name() {
         part.write(start, Bytes::from_static(b"hello")).await.unwrap();
         let refused = finish(part, wish).await;
         assert!(matches!(refused, Err(SinkError::SizeDiffers { .. })), "{refused:?}");
-        assert_eq!(lab.names(), ["x.part"]);
+        assert_eq!(lab.names(), ["x.stroll.part"]);
     }
 }
 
@@ -366,17 +366,27 @@ async fn what_is_no_file_in_place_of_the_file_is_refused_before_anything_is_pull
     let outside = lab.place.path().join("outside");
     fs::write(&outside, "secret").unwrap();
     fs::create_dir(lab.path("folder")).unwrap();
-    fs::create_dir(lab.path("taken.part")).unwrap();
+    fs::create_dir(lab.path("taken.stroll.part")).unwrap();
     symlink(&outside, lab.path("link")).unwrap();
-    symlink(&outside, lab.path("planted.part")).unwrap();
-    symlink("nowhere", lab.path("dangling.part")).unwrap();
-    fs::hard_link(&outside, lab.path("hard.part")).unwrap();
-    assert!(Command::new("mkfifo").arg(lab.path("pipe.part")).status().unwrap().success());
-    for file in ["folder", "taken", "link", "planted", "dangling", "hard", "pipe", "any.part", "any.PART"] {
+    symlink(&outside, lab.path("planted.stroll.part")).unwrap();
+    symlink("nowhere", lab.path("dangling.stroll.part")).unwrap();
+    fs::hard_link(&outside, lab.path("hard.stroll.part")).unwrap();
+    assert!(Command::new("mkfifo").arg(lab.path("pipe.stroll.part")).status().unwrap().success());
+    for file in [
+        "folder",
+        "taken",
+        "link",
+        "planted",
+        "dangling",
+        "hard",
+        "pipe",
+        "any.stroll.part",
+        "any.STROLL.PART",
+    ] {
         let error = lab.open(file).await.unwrap_err();
         let expected = match file {
             "folder" | "taken" => matches!(error, SinkError::IsFolder { .. }),
-            "any.part" | "any.PART" => matches!(error, SinkError::Reserved { .. }),
+            "any.stroll.part" | "any.STROLL.PART" => matches!(error, SinkError::Reserved { .. }),
             _ => matches!(error, SinkError::NotAFile { .. }),
         };
         assert!(expected, "{file}: {error:?}");
@@ -393,7 +403,7 @@ async fn what_is_planted_during_the_pull_is_neither_followed_nor_overwritten() {
     fs::write(&outside, "secret").unwrap();
     for planted in ["folder", "link", "part"] {
         let part = lab.begun(planted, version(1, 5), b"hello").await;
-        let part_path = lab.path(&format!("{planted}.part"));
+        let part_path = lab.path(&format!("{planted}.stroll.part"));
         match planted {
             "folder" => fs::create_dir(lab.path(planted)).unwrap(),
             "link" => symlink(&outside, lab.path(planted)).unwrap(),
@@ -419,13 +429,13 @@ async fn what_is_planted_during_the_pull_is_neither_followed_nor_overwritten() {
 async fn only_the_part_that_we_made_is_removed() {
     let lab = Lab::new();
     let part = lab.begun("x", version(1, 5), b"hello").await;
-    fs::rename(lab.path("x.part"), lab.path("kept")).unwrap();
-    fs::write(lab.path("x.part"), "somebody's").unwrap();
+    fs::rename(lab.path("x.stroll.part"), lab.path("kept")).unwrap();
+    fs::write(lab.path("x.stroll.part"), "somebody's").unwrap();
     part.discard().await.unwrap();
-    assert_eq!(fs::read(lab.path("x.part")).unwrap(), b"somebody's");
+    assert_eq!(fs::read(lab.path("x.stroll.part")).unwrap(), b"somebody's");
     let part = lab.begun("y", version(1, 5), b"hello").await;
     part.discard().await.unwrap();
-    assert_eq!(lab.names(), ["kept", "x.part"]);
+    assert_eq!(lab.names(), ["kept", "x.stroll.part"]);
     assert_eq!(lab.journals(), 0);
 }
 
@@ -449,7 +459,7 @@ async fn a_folder_that_takes_no_files_says_so() {
     let disk = Disk::start();
     let folder = Arc::new(Folder::open(Path::new("/proc/self"), false).unwrap());
     let error = Part::open(&disk, folder, name("x"), None).await.unwrap_err();
-    assert!(error.to_string().contains("x.part"), "{error}");
+    assert!(error.to_string().contains("x.stroll.part"), "{error}");
 }
 
 /// Runs this very program again, in one of its tests, as a child with a task.
@@ -514,7 +524,7 @@ async fn pull_randomly(place: &Path, task: Task) {
     let folder = Arc::new(Folder::open(&place.join("data"), false).unwrap());
     let journal = JournalPlace::for_file(&place.join("state"), &place.join("data/x"));
     let mut part = Part::open(&disk, folder, name("x"), Some(journal)).await.unwrap();
-    let there = fs::read(place.join("data/x.part")).unwrap();
+    let there = fs::read(place.join("data/x.stroll.part")).unwrap();
     if let Some(before) = part.version() {
         let number = before.etag.as_ref().unwrap().trim_matches('"').parse().unwrap();
         for range in part.have().iter() {
@@ -719,4 +729,77 @@ async fn a_file_system_that_cannot_reserve_nor_say_how_full_it_is_serves_too() {
     part.checkpoint().await.unwrap();
     finish(part, Finish::default()).await.unwrap();
     assert_eq!(fs::read(lab.path("x")).unwrap(), content(1, 0..2 << 20));
+}
+
+/// Four changed bytes of a partial file went unnoticed, and became part of the finished file.
+#[tokio::test]
+async fn a_part_that_was_changed_between_two_runs_keeps_only_the_chunks_that_verify() {
+    const SIZE: u64 = 4 << 20;
+    let lab = Lab::new();
+    let mut part = lab.open("x").await.unwrap();
+    part.begin(version(1, SIZE)).await.unwrap();
+    part.write(0, content(1, 0..3_500_000)).await.unwrap();
+    part.checkpoint().await.unwrap();
+    drop(part);
+    let file = fs::File::options().write(true).open(lab.path("x.stroll.part")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, b"evil", 1_500_000).unwrap();
+    drop(file);
+    let mut part = lab.open("x").await.unwrap();
+    let missing = part.have().missing(3_500_000).map(|gap| (gap.start, gap.end)).collect::<Vec<_>>();
+    assert_eq!(missing, [(1 << 20, 2 << 20)]);
+    part.begin(version(1, SIZE)).await.unwrap();
+    for gap in part.have().missing(SIZE).collect::<Vec<_>>() {
+        part.write(gap.start, content(1, gap)).await.unwrap();
+    }
+    finish(part, Finish::default()).await.unwrap();
+    assert!(fs::read(lab.path("x")).unwrap() == content(1, 0..SIZE));
+}
+
+#[tokio::test]
+async fn a_part_into_which_nothing_came_is_not_left_behind() {
+    let lab = Lab::new();
+    drop(lab.open("x").await.unwrap());
+    let mut part = lab.open("y").await.unwrap();
+    part.begin(version(1, 5)).await.unwrap();
+    drop(part);
+    assert_eq!(lab.names(), [""; 0]);
+    assert_eq!(lab.journals(), 0);
+}
+
+/// A source that declared 3 GB and sent 1,000 bytes left 2.8 GB allocated.
+#[tokio::test]
+async fn space_is_reserved_in_steps_and_given_back() {
+    const SIZE: u64 = 300 << 20;
+    let lab = Lab::new();
+    let mut part = lab.open("x").await.unwrap();
+    part.begin(version(1, SIZE)).await.unwrap();
+    part.write(0, content(1, 0..1_000)).await.unwrap();
+    part.checkpoint().await.unwrap();
+    let allocated = || fs::metadata(lab.path("x.stroll.part")).unwrap().blocks() * 512;
+    assert!(allocated() <= 65 << 20, "{}", allocated());
+    drop(part);
+    assert!(allocated() <= 1 << 20, "{}", allocated());
+}
+
+#[tokio::test]
+async fn names_of_every_kind_are_pulled_side_by_side() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let lab = Lab::new();
+    let long = "y".repeat(255);
+    let names: [&[u8]; 8] =
+        [b"x", b"x.part", b"T12:01:00", b"a\\b", b" a.", b"CON", b"caf\xe9", long.as_bytes()];
+    for name in names {
+        let name = Name::from_bytes(name).unwrap();
+        let mut part = Part::open(&lab.disk, lab.folder(), name, None).await.unwrap();
+        part.begin(version(1, 5)).await.unwrap();
+        part.write(0, Bytes::from_static(b"hello")).await.unwrap();
+        finish(part, Finish::default()).await.unwrap();
+    }
+    for name in names {
+        let path = lab.path("").join(std::ffi::OsStr::from_bytes(name));
+        assert_eq!(fs::read(path).unwrap(), b"hello", "{name:?}");
+    }
+    let found = lab.folder().names().unwrap();
+    assert_eq!(found.len(), names.len());
+    assert!(found.iter().any(|name| name.to_bytes() == b"caf\xe9"));
 }

@@ -546,3 +546,141 @@ fn names_that_are_known_are_pulled_without_any_listing() {
     assert!(said.contains(&format!("{}: never came", name(first_s + 60))), "{said}");
     assert!(!web.requests().iter().any(|line| line.starts_with("GET /s/ ")), "{:?}", web.requests());
 }
+
+// --- names ----------------------------------------------------------------------------------------------------------
+
+/// Where frames appear: their names hold the time, and `--portable-names` refuses colons.
+fn frames(put: impl Fn(&str)) {
+    for minute in 0..6 {
+        put(&format!("frame-2026-11-18T12:0{minute}:00.gwf"));
+    }
+    put("good.gwf");
+}
+
+/// Events of refused names, each with its reason.
+fn refusals(said: &str) -> Vec<String> {
+    let events = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let refused = events.filter(|event| event["event"] == "refused");
+    refused.map(|event| event["path"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Six files were dropped, and it said "no lag" and ended with exit code 0.
+#[test]
+fn refused_names_are_told_once_each_and_counted_and_make_exit_code_6() {
+    let web = Web::start(Kind::Nginx);
+    frames(|name| web.put(&format!("s/{name}"), b"12345", 1_000));
+    let server = Ftpd::start(ftpd::Kind::Vsftpd);
+    frames(|name| server.put(&format!("s/{name}"), b"12345", 1_600_000_000));
+    let desk = Desk::new();
+    let password = desk.private("password", "right\n");
+    let login = ["--user", "anonymous", "--password-file", password.to_str().unwrap()];
+    for (url, login) in
+        [(web.http("s/").to_string(), &login[..0]), (server.address("s/").to_string(), &login)]
+    {
+        for more in
+            [&[][..], &["--stdout"], &["--exec", "true"], &["--follow"], &["--json"], &["--sums", "auto"]]
+        {
+            let desk = Desk::new();
+            // Long enough for several looks.
+            let args = ["--since", "all", "--portable-names", "--for", "4s"];
+            let output = command(&desk, &url, &[&args[..], login, more].concat()).output().unwrap();
+            let (said, out) =
+                (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+            assert_eq!(output.status.code(), Some(6), "{url} {more:?}: {said}");
+            let mut told = refusals(&said);
+            told.sort();
+            assert_eq!(told.len(), 6, "{url} {more:?}: {said}");
+            assert_eq!(told[5], "frame-2026-11-18T12:05:00.gwf", "{url} {more:?}: {said}");
+            assert!(said.contains("no lag, 6 names refused"), "{url} {more:?}: {said}");
+            assert!(said.contains(r#""refused":6"#), "{url} {more:?}: {said}");
+            assert_eq!(desk.read("in/good.gwf"), b"12345");
+            if more == ["--json"] {
+                let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+                let refused = lines.iter().filter(|line| line["refused"].is_string()).count();
+                assert_eq!((refused, lines.len()), (6, 7), "{out}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_signal_and_a_filter_decide_about_refused_names_as_well() {
+    let ((web, url), desk) = (web(), Desk::new());
+    web.put("s/good", b"12345", 1_000);
+    web.put("s/up\u{202e}side", b"12345", 1_000);
+    web.put("s/a\u{200b}b", b"12345", 1_000);
+    let running = start(&desk, &url, &with_log(&["--since", "all"]));
+    wait_until("the good one", || lines(&desk) == ["good"]);
+    running.signal(Signal::TERM);
+    let (code, said) = running.end();
+    assert_eq!(code, Some(6), "{said}");
+    assert_eq!(refusals(&said).len(), 2, "{said}");
+    // What is left out is not refused.
+    let running = start(&desk, &url, &["--include", "good"]);
+    thread::sleep(Duration::from_secs(2));
+    let said = ends_well(running);
+    assert!(refusals(&said).is_empty(), "{said}");
+}
+
+#[test]
+fn every_name_that_the_disk_can_hold_is_delivered_under_its_own_bytes_and_removed_in_its_time() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    let ((web, url), desk) = (web(), Desk::new());
+    let long = "x".repeat(255);
+    let names: [&[u8]; 7] = [
+        b"caf\xe9.dat",
+        b"12:00:00.gwf",
+        b"back\\slash",
+        b"dots...",
+        b" blanks ",
+        b"half.part",
+        long.as_bytes(),
+    ];
+    for name in names {
+        fs::write(web.path("s").join(OsStr::from_bytes(name)), name).unwrap();
+    }
+    let hook = "printf '%s\\n' \"$STROLL_PATH\" >> log; cat \"$STROLL_FILE\" >> all; echo >> all";
+    let args = ["--since", "all", "--order", "name", "--exec", hook, "--keep", "4s"];
+    let running = start(&desk, &url, &args);
+    wait_until("all were delivered", || content(&desk, "all").split(|byte| *byte == b'\n').count() > 7);
+    let sorted = |mut lines: Vec<Vec<u8>>| {
+        lines.sort();
+        lines
+    };
+    let told = |file| {
+        sorted(
+            content(&desk, file)
+                .split(|b| *b == b'\n')
+                .filter(|l| !l.is_empty())
+                .map(<[u8]>::to_vec)
+                .collect(),
+        )
+    };
+    let expected = sorted(names.iter().map(|name| name.to_vec()).collect());
+    assert_eq!(told("log"), expected, "the variables hold the names as they are");
+    assert_eq!(told("all"), expected);
+    wait_until("all were removed", || fs::read_dir(desk.path("in")).unwrap().count() == 0);
+    ends_well(running);
+    assert_eq!(told("log"), expected, "nothing was delivered twice");
+}
+
+/// Its name was remembered in another spelling, so everything was delivered again.
+#[test]
+fn a_growing_file_whose_name_is_no_text_goes_on_after_a_restart() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    let (web, desk) = (Web::start(Kind::Nginx), Desk::new());
+    let path = web.root().join(OsStr::from_bytes(b"log-\xe9"));
+    fs::write(&path, b"first\n").unwrap();
+    let url = format!("{}log-%E9", web.http(""));
+    let hook = ["--follow", "--exec", "printf '%s %s\\n' \"$STROLL_FROM\" \"$STROLL_SIZE\" >> log"];
+    let running = start(&desk, &url, &hook);
+    wait_until("the first", || lines(&desk) == ["0 6"]);
+    ends_well(running);
+    append(&path, b"second\n");
+    let running = start(&desk, &url, &hook);
+    wait_until("the second", || lines(&desk).len() >= 2);
+    ends_well(running);
+    assert_eq!(lines(&desk), ["0 6", "6 13"]);
+}

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stroll::fetch::{Address, Login, Options, Secret};
+use stroll::fetch::{Address, FtpTls, Login, Options, Secret};
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +43,14 @@ pub(crate) struct Certificate {
 impl Certificate {
     pub(crate) fn new() -> Self {
         let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
-        let made = rcgen::generate_simple_self_signed(names).unwrap();
-        Self { der: made.cert.der().clone(), pem: made.cert.pem(), key_pem: made.signing_key.serialize_pem() }
+        Self::of(&rcgen::CertificateParams::new(names).unwrap())
+    }
+
+    /// Any other, signed by itself.
+    pub(crate) fn of(params: &rcgen::CertificateParams) -> Self {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let made = params.self_signed(&key).unwrap();
+        Self { der: made.der().clone(), pem: made.pem(), key_pem: key.serialize_pem() }
     }
 
     /// A client that trusts this certificate alone.
@@ -60,6 +66,11 @@ impl Certificate {
                 .with_root_certificates(roots)
                 .with_no_client_auth(),
         )
+    }
+
+    /// In PEM.
+    pub(crate) fn pem(&self) -> &str {
+        &self.pem
     }
 
     /// A server that shows this certificate.
@@ -157,6 +168,9 @@ impl Ftpd {
     pub(crate) fn options_with(&self, password: &str) -> Options {
         let user = if self.kind == Kind::Vsftpd { "anonymous" } else { "ada" };
         let mut options = Options::new(self.certificate.client());
+        if self.tls == Tls::Off {
+            options.ftp_tls = FtpTls::Off;
+        }
         let login = Login { user: user.to_owned(), password: Secret::new(password.to_owned()) };
         options.logins.give(self.address(""), login);
         options

@@ -10,8 +10,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use stroll::fetch::Address;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
+};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
 
 /// What is sent on a data connection.
 #[derive(Clone)]
@@ -26,15 +29,22 @@ pub(crate) enum Sends {
     Drips(Duration),
 }
 
-/// What the server says. Keys are verbs; `""` is the greeting, `end` the reply after a transfer.
+/// What the server says. Keys are verbs, or whole commands, which come first; `""` is the greeting, `end` the reply after
+/// a transfer.
 #[derive(Clone)]
 pub(crate) struct Script {
     replies: BTreeMap<String, Vec<u8>>,
     data: Sends,
+    /// Other data for single verbs or commands.
+    data_of: BTreeMap<String, Sends>,
     /// The control connection is closed when data has begun to flow.
     dies: bool,
     /// After these replies the connection is closed.
     closes_after: Vec<String>,
+    /// At the end of each line.
+    line_end: &'static str,
+    /// After `AUTH`, if the reply is 234.
+    tls: Option<Arc<rustls::ServerConfig>>,
 }
 
 impl Script {
@@ -62,7 +72,44 @@ impl Script {
             .into_iter()
             .collect::<BTreeMap<_, _>>();
         replies.insert("SIZE".to_owned(), format!("213 {}", file.len()).into_bytes());
-        Self { replies, data: Sends::Bytes(file.to_vec()), dies: false, closes_after: Vec::new() }
+        Self {
+            replies,
+            data: Sends::Bytes(file.to_vec()),
+            data_of: BTreeMap::new(),
+            dies: false,
+            closes_after: Vec::new(),
+            line_end: "\r\n",
+            tls: None,
+        }
+    }
+
+    /// Other data for this verb or command.
+    pub(crate) fn sends_for(mut self, command: &str, data: impl Into<Vec<u8>>) -> Self {
+        self.data_of.insert(command.to_owned(), Sends::Bytes(data.into()));
+        self
+    }
+
+    /// Lines end otherwise.
+    pub(crate) fn ends_lines_with(mut self, line_end: &'static str) -> Self {
+        self.line_end = line_end;
+        self
+    }
+
+    /// `AUTH` begins TLS.
+    pub(crate) fn secured(mut self, tls: Arc<rustls::ServerConfig>) -> Self {
+        self.tls = Some(tls);
+        self.says("AUTH", "234 go").says("PBSZ", "200 ok").says("PROT", "200 ok")
+    }
+
+    /// The reply to this command, or to its verb.
+    fn reply(&self, line: &str) -> Option<&[u8]> {
+        let verb = line.split(' ').next().unwrap_or_default();
+        self.replies.get(line).or_else(|| self.replies.get(verb)).map(Vec::as_slice)
+    }
+
+    fn data(&self, line: &str) -> &Sends {
+        let verb = line.split(' ').next().unwrap_or_default();
+        self.data_of.get(line).or_else(|| self.data_of.get(verb)).unwrap_or(&self.data)
     }
 
     /// Another answer.
@@ -93,15 +140,22 @@ impl Script {
 /// A running server.
 pub(crate) struct Liar {
     pub(crate) port: u16,
-    heard: Arc<Mutex<Vec<String>>>,
+    heard: Arc<Mutex<Heard>>,
     script: Arc<Mutex<Script>>,
+}
+
+/// Commands, and which of them came in plain text.
+#[derive(Default)]
+struct Heard {
+    all: Vec<String>,
+    plain: Vec<String>,
 }
 
 impl Liar {
     pub(crate) async fn start(script: Script) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let heard = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::new(Mutex::new(Heard::default()));
         let script = Arc::new(Mutex::new(script));
         let (ears, mouth) = (Arc::clone(&heard), Arc::clone(&script));
         tokio::spawn(async move {
@@ -124,7 +178,12 @@ impl Liar {
 
     /// All commands so far.
     pub(crate) fn heard(&self) -> Vec<String> {
-        self.heard.lock().unwrap().clone()
+        self.heard.lock().unwrap().all.clone()
+    }
+
+    /// The commands that came in plain text.
+    pub(crate) fn heard_in_plain_text(&self) -> Vec<String> {
+        self.heard.lock().unwrap().plain.clone()
     }
 
     /// How often a command came.
@@ -133,56 +192,92 @@ impl Liar {
     }
 }
 
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
 async fn talk(
     socket: TcpStream,
     script: Arc<Mutex<Script>>,
-    heard: Arc<Mutex<Vec<String>>>,
+    heard: Arc<Mutex<Heard>>,
 ) -> std::io::Result<()> {
-    let (reader, mut writer) = socket.into_split();
-    let mut lines = BufReader::new(reader);
+    let mut control: BufReader<Box<dyn Stream>> = BufReader::new(Box::new(socket));
     let now = || script.lock().unwrap().clone();
-    say(&mut writer, &now(), "").await?;
+    say(&mut control, &now(), "").await?;
     if now().closes_after.iter().any(String::is_empty) {
         return Ok(());
     }
     let mut passive: Option<TcpListener> = None;
+    let (mut is_secure, mut protects) = (false, false);
     loop {
         let mut line = Vec::new();
-        if lines.read_until(b'\n', &mut line).await? == 0 {
+        if control.read_until(b'\n', &mut line).await? == 0 {
             return Ok(());
         }
-        let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+        let line = String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned();
         let verb = line.split(' ').next().unwrap_or_default().to_owned();
-        heard.lock().unwrap().push(line);
+        {
+            let mut heard = heard.lock().unwrap();
+            heard.all.push(line.clone());
+            if !is_secure {
+                heard.plain.push(line.clone());
+            }
+        }
         let script = now();
-        let scripted = script.replies.contains_key(&verb);
+        let scripted = script.reply(&line).map(|reply| String::from_utf8_lossy(reply).into_owned());
         match verb.as_str() {
-            "EPSV" | "PASV" if !scripted => {
+            "EPSV" | "PASV" if scripted.as_ref().is_none_or(|reply| reply.contains("{}")) => {
                 let listener = TcpListener::bind("127.0.0.1:0").await?;
                 let port = listener.local_addr()?.port();
                 passive = Some(listener);
                 let [high, low] = port.to_be_bytes();
-                let reply = if verb == "EPSV" {
-                    format!("229 ok (|||{port}|)\r\n")
-                } else {
-                    format!("227 ok (127,0,0,1,{high},{low})\r\n")
+                let reply = match (verb.as_str(), scripted) {
+                    ("EPSV", None) => format!("229 ok (|||{port}|)"),
+                    ("EPSV", Some(reply)) => reply.replace("{}", &port.to_string()),
+                    (_, None) => format!("227 ok (127,0,0,1,{high},{low})"),
+                    (_, Some(reply)) => reply.replace("{}", &format!("127,0,0,1,{high},{low}")),
                 };
-                writer.write_all(reply.as_bytes()).await?;
+                control.write_all(format!("{reply}\r\n").as_bytes()).await?;
             }
             "RETR" | "MLSD" | "LIST" => {
-                say(&mut writer, &script, &verb).await?;
-                let Some(listener) = passive.take() else { continue };
+                say(&mut control, &script, &line).await?;
+                let begins = script.reply(&line).is_some_and(|reply| reply.starts_with(b"1"));
+                let listener = passive.take().filter(|_| begins || script.dies);
+                let Some(listener) = listener else {
+                    if script.closes_after.contains(&verb) {
+                        return Ok(());
+                    }
+                    continue;
+                };
                 let (data, _) = listener.accept().await?;
                 if script.dies {
-                    drop(lines);
-                    drop(writer);
-                    return send(data, &script.data).await;
+                    drop(control);
+                    return send(Box::new(data), script.data(&line)).await;
                 }
                 // The end of the client is not the end of the conversation.
-                let _ = send(data, &script.data).await;
-                say(&mut writer, &script, "end").await?;
+                let _ = match script.tls.as_ref().filter(|_| protects) {
+                    Some(tls) => {
+                        let data = TlsAcceptor::from(Arc::clone(tls)).accept(data).await?;
+                        send(Box::new(data), script.data(&line)).await
+                    }
+                    None => send(Box::new(data), script.data(&line)).await,
+                };
+                say(&mut control, &script, "end").await?;
             }
-            _ => say(&mut writer, &script, &verb).await?,
+            "AUTH"
+                if script.tls.is_some()
+                    && scripted.as_ref().is_some_and(|reply| reply.starts_with("234")) =>
+            {
+                say(&mut control, &script, &line).await?;
+                let acceptor = TlsAcceptor::from(Arc::clone(script.tls.as_ref().unwrap()));
+                control = BufReader::new(Box::new(acceptor.accept(control.into_inner()).await?));
+                is_secure = true;
+            }
+            "PROT" => {
+                protects = scripted.as_ref().is_some_and(|reply| reply.starts_with('2'));
+                say(&mut control, &script, &line).await?;
+            }
+            _ => say(&mut control, &script, &line).await?,
         }
         if script.closes_after.contains(&verb) {
             return Ok(());
@@ -190,20 +285,16 @@ async fn talk(
     }
 }
 
-async fn say(
-    writer: &mut tokio::net::tcp::OwnedWriteHalf,
-    script: &Script,
-    verb: &str,
-) -> std::io::Result<()> {
-    let reply = script.replies.get(verb).map_or(&b"500 what?"[..], Vec::as_slice);
+async fn say(control: &mut BufReader<Box<dyn Stream>>, script: &Script, line: &str) -> std::io::Result<()> {
+    let reply = script.reply(line).unwrap_or(b"500 what?");
     if reply.is_empty() {
         return Ok(());
     }
-    writer.write_all(reply).await?;
-    writer.write_all(b"\r\n").await
+    control.write_all(&[reply, script.line_end.as_bytes()].concat()).await?;
+    control.flush().await
 }
 
-async fn send(mut data: TcpStream, what: &Sends) -> std::io::Result<()> {
+async fn send(mut data: Box<dyn Stream>, what: &Sends) -> std::io::Result<()> {
     match what {
         Sends::Bytes(bytes) => data.write_all(bytes).await?,
         Sends::Endless(bytes) => loop {

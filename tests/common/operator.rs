@@ -99,9 +99,13 @@ impl Operator {
 
     /// Ends it: the exit code, and all that it said.
     pub(crate) fn end(&mut self) -> (Option<i32>, String) {
+        self.lab.signal("TERM");
+        self.ended()
+    }
+
+    /// The same for a member that was told to end already: a second signal would end it at once.
+    pub(crate) fn ended(&mut self) -> (Option<i32>, String) {
         let mut process = self.lab.process.take().unwrap();
-        let pid = rustix::process::Pid::from_child(&process);
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         (code_of(&mut process), self.log())
     }
 

@@ -3,42 +3,50 @@
 
 use jiff::Timestamp;
 use stroll::fetch::listing::{self, Collector, Line, Lines, Piece, html, json, mlsd};
+use stroll::fetch::sink::sums::Said;
 use stroll::fetch::sink::{Algorithm, Sums};
 use stroll::fetch::timetable::Timetable;
-use stroll::fetch::{Address, Listing, Name, NameError};
+use stroll::fetch::{Address, Name, NameError, PackedListing};
 use url::Url;
 
 const NOW_S: i64 = 1_700_000_000;
 
-/// Every listing, whatever was in it.
-fn check(listing: &Listing) {
+/// Every listing, whatever was in it; then the same with portable names alone.
+fn check(mut listing: PackedListing) {
+    check_entries(&listing);
+    listing.keep_portable();
+    check_entries(&listing);
     let mut folded = std::collections::BTreeSet::new();
-    for entry in &listing.entries {
-        check_name(&entry.name);
-        assert!(!entry.name.is_hidden(), "{:?} was not wanted", entry.name);
+    for entry in listing.entries.iter() {
+        assert_eq!(entry.name.check_portable(), Ok(()), "{:?}", entry.name);
         assert!(folded.insert(entry.name.folded()), "{:?} is not the only one", entry.name);
     }
-    assert!(listing.entries.windows(2).all(|pair| pair[0].name < pair[1].name), "not in order");
+}
+
+fn check_entries(listing: &PackedListing) {
+    let names: Vec<Name> = listing.entries.iter().map(|entry| entry.name).collect();
+    for entry in listing.entries.iter() {
+        check_name(&entry.name);
+        assert!(!entry.name.is_hidden(), "{:?} was not wanted", entry.name);
+    }
+    assert!(names.windows(2).all(|pair| pair[0] < pair[1]), "not in order");
     for (name, _) in &listing.refused {
         assert!(!name.chars().any(char::is_control), "{name:?} is not escaped");
     }
 }
 
 fn check_name(name: &Name) {
-    let text = name.as_str();
-    assert!(!text.is_empty() && text != "." && text != ".." && text.len() <= 255, "{text:?}");
-    assert!(!text.contains(['/', '\\', '\0', ':']) && !text.chars().any(char::is_control), "{text:?}");
-    assert_eq!(Name::new(text).as_ref(), Ok(name), "read again it is the same");
+    let bytes = name.to_bytes();
+    assert!(!bytes.is_empty() && bytes != b"." && bytes != b".." && bytes.len() <= 255, "{name:?}");
+    assert!(!bytes.iter().any(|byte| *byte == b'/' || byte.is_ascii_control()), "{name:?}");
+    assert_eq!(Name::from_bytes(&bytes).as_ref(), Ok(name), "read again it is the same");
+    assert_eq!(Name::from_key(name.as_str()).as_ref(), Ok(name), "and so is its text");
 }
 
 fn by_lines(data: &[u8], line: impl for<'a> Fn(&'a [u8]) -> Line<'a>) {
     let (mut lines, mut collector) = (Lines::default(), Collector::with_limit(false, 1_000));
     let take = |piece: Piece<'_>, collector: &mut Collector| match piece {
-        Piece::Line(text) => match line(text) {
-            Line::Entry(found) => collector.add(&found),
-            Line::Nothing => {}
-            Line::Strange => collector.mark_truncated(),
-        },
+        Piece::Line(text) => line(text).collect(collector),
         Piece::TooLong(start) => collector.refuse(start, NameError::TooLong),
     };
     // In pieces of any size, as they come from the network.
@@ -47,7 +55,7 @@ fn by_lines(data: &[u8], line: impl for<'a> Fn(&'a [u8]) -> Line<'a>) {
         lines.push(piece, |piece| take(piece, &mut collector));
     }
     lines.end(|piece| take(piece, &mut collector));
-    check(&collector.finish(Some(3_600)));
+    check(collector.finish(Some(3_600)));
 }
 
 /// A listing by MLSD.
@@ -63,22 +71,24 @@ pub(crate) fn list_listing(data: &[u8]) {
 /// An index page.
 pub(crate) fn html_listing(data: &[u8]) {
     let folder = Url::parse("http://source.example/data/").expect("an address");
-    check(&html::parse(data, &folder, false));
+    if let Ok(listing) = html::parse(data, &folder, false) {
+        check(listing);
+    }
 }
 
 /// An index in JSON.
 pub(crate) fn json_listing(data: &[u8]) {
     if let Ok(listing) = json::parse(data, false) {
-        check(&listing);
+        check(listing);
     }
 }
 
 /// A list of digests.
 pub(crate) fn sums(data: &[u8]) {
     for hint in [None, Some(Algorithm::Sha256), Some(Algorithm::Md5)] {
-        let sums = Sums::parse(data, hint);
+        let Ok(sums) = Sums::parse(data, hint) else { continue };
         assert!(sums.len() <= data.len(), "more files than bytes");
-        if let Some(digest) = sums.digest_of("file").or_else(|| sums.digest_of_only("file")) {
+        if let Said::Digest(digest) = sums.said_of_only(b"file") {
             let (digest, text) = (digest.to_string(), String::from_utf8_lossy(data).to_ascii_lowercase());
             let (_, hex) = digest.split_once(':').expect("its kind is in front");
             assert!(text.contains(hex), "{hex} is nowhere in it");
@@ -119,8 +129,7 @@ pub(crate) fn address(data: &[u8]) {
 
 /// A name.
 pub(crate) fn name(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    if let Ok(name) = Name::new(text) {
+    if let Ok(name) = Name::from_bytes(data) {
         check_name(&name);
     }
 }
