@@ -1,5 +1,7 @@
 //! A token that is here: how long it stays, and how far its visit is.
 
+use std::time::Duration;
+
 use crate::base::{MemberId, Session, Time};
 
 use super::config::Config;
@@ -43,11 +45,16 @@ pub(super) enum Stage {
 /// How many checks of a custodian may fail to come before it counts as gone.
 const CHECKS_MISSED: u32 = 3;
 
+/// How long a holder may hear nothing of its custodian, or of all others, before these count as gone. `None` without
+/// custody.
+pub(super) fn patience(config: &Config) -> Option<Duration> {
+    config.rules.custody.as_ref().map(|rules| (config.slot + rules.grace) * CHECKS_MISSED)
+}
+
 impl Hold {
     /// Whether another member would notice if this one crashed.
     pub(super) fn is_watched(&self, config: &Config, now: Time) -> bool {
-        let Some(rules) = &config.rules.custody else { return true };
-        let patience = (config.slot + rules.grace) * CHECKS_MISSED;
+        let Some(patience) = patience(config) else { return true };
         self.custodian.is_some_and(|custodian| now.since(custodian.heard_at) < patience)
     }
 

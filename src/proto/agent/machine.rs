@@ -11,7 +11,7 @@ use crate::base::{Hearsay, MemberId, Rng, Session, Sighting, Time, TokenId};
 use super::config::Config;
 use super::custody::{Custody, Due};
 use super::history::History;
-use super::hold::{Custodian, Hold, Stage};
+use super::hold::{self, Custodian, Hold, Stage};
 use super::nouns::{Event, Input, Message, Origin, Output, Spurious, Token};
 use super::regeneration::{Alarm, Timer};
 use super::rules;
@@ -31,6 +31,8 @@ pub struct Agent {
     history: History,
     sightings: Sightings,
     timer: Timer,
+    /// When another member was heard last.
+    heard_at: Time,
     // Boxed, because at any moment all but one member of a circle have neither.
     hold: Option<Box<Hold>>,
     custody: Option<Box<Custody>>,
@@ -52,6 +54,7 @@ impl Agent {
             history: History::default(),
             sightings: Sightings::default(),
             timer,
+            heard_at: now,
             hold: None,
             custody: None,
             outputs: VecDeque::new(),
@@ -153,6 +156,7 @@ impl Agent {
     // --- what happens -----------------------------------------------------------------------------------------
 
     fn on_arrived(&mut self, token: Token, from: MemberId, now: Time) {
+        self.heard_at = now;
         if self.hold.as_ref().is_some_and(|hold| hold.token.id == token.id) {
             return; // the handoff never gives one token twice
         }
@@ -265,6 +269,7 @@ impl Agent {
     }
 
     fn on_message(&mut self, from: MemberId, message: &Message, now: Time) {
+        self.heard_at = now;
         match *message {
             Message::Scout { ref hearsay } => {
                 self.hear(from, hearsay, now);
@@ -466,13 +471,19 @@ impl Agent {
         }
     }
 
+    /// Whether another member was heard recently. A holder that is heard but hears nothing can neither pass its token on
+    /// nor learn that others want it: it must not keep the others from making a new one.
+    fn hears_others(&self, now: Time) -> bool {
+        hold::patience(&self.config).is_none_or(|patience| now.since(self.heard_at) < patience)
+    }
+
     /// What this member has seen and heard of tokens.
     pub fn hearsay(&self, now: Time) -> Hearsay {
         if self.config.rules.sightings.is_none() {
             return Hearsay::default();
         }
         let mut sightings = self.sightings.clone();
-        if let Some(hold) = &self.hold {
+        if let Some(hold) = self.hold.as_ref().filter(|_| self.hears_others(now)) {
             sightings.saw(hold.token.id, hold.token.session, now);
         }
         sightings.tell(now)

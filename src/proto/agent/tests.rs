@@ -624,6 +624,27 @@ fn a_holder_to_which_nobody_answers_offers_the_token_to_anyone_and_keeps_it_only
 }
 
 #[test]
+fn a_holder_that_hears_nothing_stops_telling_of_its_token_until_it_hears_again() {
+    // It was heard by the others, and its news kept them from making a token of their own for ever.
+    let mut bench = Bench::new(Rules::guarded());
+    bench.arrives(token(1, 3, 0), 1);
+    let tells = |bench: &Bench| {
+        let Message::Scout { hearsay } = bench.agent.scout(bench.now) else { panic!("not a scout") };
+        hearsay.iter().flatten().any(|sighting| sighting.token == token_id(1) && sighting.age.is_zero())
+    };
+    for end in [4.0, 9.0, 13.0] {
+        bench.wake_at(end);
+        assert!(tells(&bench), "at {end}");
+        bench.at(end + 0.4).tell(Input::Unreachable { member: Some(member(2)) });
+    }
+    bench.wake_at(13.6);
+    assert!(!tells(&bench), "silent for three slots");
+    assert!(bench.agent.is_pulling(), "it may be alone");
+    bench.reports_no_work(2);
+    assert!(tells(&bench));
+}
+
+#[test]
 fn work_that_appears_where_a_token_rests_begins_a_slot_at_once() {
     let mut bench = Bench::new(Rules::guarded());
     bench.tell(Input::Work(false)).arrives(token(1, 3, 0), 1);
