@@ -193,3 +193,34 @@ fn on_a_good_network_tickets_go_round_and_everybody_is_served() {
     assert_eq!(outcome.ring.refounded, 0, "{outcome:?}");
     assert!(outcome.ring.given_back > 200 && outcome.slots > 600, "{outcome:?}");
 }
+
+/// How long members of an idle circle wait for their first slot after work has appeared, in order.
+fn first_slots(members: usize, seeds: std::ops::Range<u64>) -> Vec<Duration> {
+    let faults = Faults { delay: Duration::from_millis(20), jitter: Duration::ZERO, ..Faults::default() };
+    let scenario = Scenario {
+        members,
+        bursts: Some(Duration::from_secs(10)),
+        capacity: Some(300),
+        slot: Duration::from_secs(4),
+        faults: Some(faults),
+        ..simulated()
+    };
+    let mut waits = run(&scenario, seeds).first_slots;
+    waits.sort_unstable();
+    waits
+}
+
+#[test]
+fn work_that_appears_in_an_idle_circle_is_served_at_once() {
+    let waits = first_slots(10, 0..10);
+    assert!(waits.len() > 200, "{}", waits.len());
+    assert!(waits[waits.len() / 2] <= Duration::from_millis(500), "{waits:?}");
+    assert!(waits[waits.len() * 99 / 100] <= Duration::from_secs(2), "{waits:?}");
+}
+
+#[test]
+fn work_that_appears_in_a_large_idle_circle_is_served_within_seconds() {
+    let waits = first_slots(300, 0..4);
+    assert!(waits.len() > 80, "{}", waits.len());
+    assert!(waits[waits.len() * 99 / 100] <= Duration::from_secs(5), "{waits:?}");
+}

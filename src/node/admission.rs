@@ -114,7 +114,7 @@ impl Node {
             Kind::Ack => handoff::Message::Ack(header.nonce),
             Kind::Commit => handoff::Message::Commit(header.nonce),
             Kind::EarlyStop => handoff::Message::EarlyStop(header.nonce),
-            Kind::Scout | Kind::Check | Kind::Renew => return self.is_new_question(header),
+            Kind::Scout | Kind::Check | Kind::Renew | Kind::Demand => return self.is_new_question(header),
             Kind::Report | Kind::Holding | Kind::Passed | Kind::Renewed => {
                 return self.asked.iter().any(|asked| asked.is_answered_by(header));
             }

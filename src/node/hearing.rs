@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::{Hearsay, Time};
-use crate::proto::directory::Learned;
+use crate::proto::directory::{Directory, Learned};
 use crate::proto::{agent, handoff, load};
 use crate::trust::Refusal;
 use crate::wire::records::{Bans, Charter, Entry};
@@ -91,6 +91,13 @@ impl Node {
             Body::Check => self.to_agent.push_back(say(agent::Message::Check { token, session })),
             Body::Holding => self.to_agent.push_back(say(agent::Message::Holding { token, session })),
             Body::Passed => self.to_agent.push_back(say(agent::Message::Passed { token, session })),
+            Body::Demand { entry } => {
+                let member = entry.record.member;
+                self.take_in(entry, Directory::let_in, now);
+                if self.directory.get(member).is_some() {
+                    self.to_agent.push_back(say(agent::Message::Demand { member }));
+                }
+            }
             Body::Leave { sequence } => self.directory.leave(from, sequence),
             Body::Charter(charter) => self.on_charter(charter, now),
             Body::Bans(bans) => self.on_bans(bans, now),
@@ -130,6 +137,10 @@ impl Node {
 
     /// Two signatures are checked for a new entry, so first see whether it would be one.
     pub(super) fn learn(&mut self, entry: Entry, now: Time) {
+        self.take_in(entry, Directory::learn, now);
+    }
+
+    fn take_in(&mut self, entry: Entry, learn: fn(&mut Directory, Entry) -> Learned, now: Time) {
         let member = entry.record.member;
         if member == self.me {
             return self.catch_up_with(&entry, now);
@@ -143,7 +154,7 @@ impl Node {
         {
             return;
         }
-        if self.directory.learn(entry) == Learned::New {
+        if learn(&mut self.directory, entry) == Learned::New {
             self.tell_members();
             self.outbox.tell(Event::MemberLearned { member });
         }

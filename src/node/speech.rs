@@ -71,8 +71,8 @@ impl Node {
             agent::Message::Check { token, session } => (Kind::Check, token, session, Body::Check),
             agent::Message::Holding { token, session } => (Kind::Holding, token, session, Body::Holding),
             agent::Message::Passed { token, session } => (Kind::Passed, token, session, Body::Passed),
-            // Scouts go to whom the directory says: see `send_scouts`.
-            agent::Message::Scout { .. } => return,
+            agent::Message::Scout { .. } => return self.scout_member(to, now),
+            agent::Message::Demand { member } => return self.pass_on_demand(to, member),
         };
         let nonce = match (kind, self.question) {
             (Kind::Check, _) => self.ask(kind, to, now),
@@ -87,12 +87,45 @@ impl Node {
 
     pub(super) fn send_scouts(&mut self, count: usize, now: Time) {
         for member in self.directory.draw_to_ask(count) {
-            let Some(address) = self.directory.address(member) else { continue };
-            // Who does not answer may have forgotten us.
-            let knows_us = |known: &Known| known.heard_at().is_some() && !known.is_suspected();
-            let is_stranger = !self.directory.get(member).is_some_and(knows_us);
+            self.scout_member(member, now);
+        }
+    }
+
+    fn scout_member(&mut self, member: MemberId, now: Time) {
+        if let Some(address) = self.directory.address(member) {
+            let is_stranger = self.is_stranger(member);
             self.send_scout(address, member, is_stranger, now);
         }
+    }
+
+    /// Whether a member may not know our certificate. One that does not answer may have forgotten us.
+    fn is_stranger(&self, member: MemberId) -> bool {
+        let knows_us = |known: &Known| known.heard_at().is_some() && !known.is_suspected();
+        !self.directory.get(member).is_some_and(knows_us)
+    }
+
+    /// Tells some members that this one has work.
+    pub(super) fn announce_demand(&mut self, count: usize) {
+        for member in self.directory.draw(count) {
+            let certificate = self.is_stranger(member).then(|| self.identity.certificate.clone());
+            self.send_demand(member, self.entry(), certificate);
+        }
+    }
+
+    /// Tells one member that another one has work.
+    fn pass_on_demand(&mut self, to: MemberId, member: MemberId) {
+        if let Some(entry) = self.directory.get(member).map(|known| known.entry().clone()) {
+            self.send_demand(to, entry, None);
+        }
+    }
+
+    /// A demand goes to the address that the receiver signed, never to where a question came from: it is not an answer, and
+    /// longer than some questions.
+    fn send_demand(&mut self, to: MemberId, entry: Entry, certificate: Option<Certificate>) {
+        let Some(address) = self.directory.address(to) else { return };
+        let nonce = Nonce::of_question(self.next_sequence(), self.rng.next_u64());
+        let header = self.header(Kind::Demand, to, NO_TOKEN, Session(0), nonce);
+        self.send_to(address, &Datagram { header, body: Body::Demand { entry }, certificate, padding: 0 });
     }
 
     /// A scout to whoever is at the address: how a newcomer gets to know its first members.

@@ -34,6 +34,7 @@ impl Node {
                 self.send_scouts(count, now);
                 self.greet_the_forgotten(now);
             }
+            agent::Output::Announce { count } => self.announce_demand(count),
             agent::Output::Send { to, message } => self.send_message(to, &message, now),
             agent::Output::Offer { to } => self.offer(to),
             agent::Output::Pass { token, .. } => {

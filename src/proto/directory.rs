@@ -106,8 +106,19 @@ impl Directory {
         Self { me, config, known: BTreeMap::new(), gone: BTreeMap::new(), rng }
     }
 
-    /// Takes in an entry whose signatures were checked.
+    /// Takes in an entry whose signatures were checked. A full view lets a newcomer in half of the time: so views keep
+    /// mixing, and stay random parts of the circle.
     pub fn learn(&mut self, entry: Entry) -> Learned {
+        let has_room = self.known.len() < self.config.view || self.rng.below(2) == 0;
+        self.insert(entry, has_room)
+    }
+
+    /// Takes in an entry of a member that is to be spoken to, also if the view is full.
+    pub fn let_in(&mut self, entry: Entry) -> Learned {
+        self.insert(entry, true)
+    }
+
+    fn insert(&mut self, entry: Entry, has_room: bool) -> Learned {
         let member = entry.record.member;
         let sequence = entry.record.sequence;
         if member == self.me || self.gone.get(&member).is_some_and(|gone| sequence <= *gone) {
@@ -122,7 +133,7 @@ impl Directory {
             known.suspected_since = None;
             return Learned::Moved;
         }
-        if !self.make_room() {
+        if !has_room || !self.make_room() {
             return Learned::Nothing;
         }
         self.gone.remove(&member);
@@ -139,13 +150,12 @@ impl Directory {
         Learned::New
     }
 
-    /// A full view lets a newcomer in half of the time, in the place of a suspected member or of any: so views keep mixing,
-    /// and stay random parts of the circle.
+    /// In a full view a newcomer takes the place of a suspected member, or of any. False for a view of nobody.
     fn make_room(&mut self) -> bool {
         if self.known.len() < self.config.view {
             return true;
         }
-        if self.config.view == 0 || self.rng.below(2) == 0 {
+        if self.config.view == 0 {
             return false;
         }
         let suspected = self.known.iter().find(|(_, known)| known.is_suspected()).map(|(member, _)| *member);

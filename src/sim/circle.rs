@@ -411,6 +411,7 @@ impl Circle {
     fn obey(&mut self, member: u32, output: Output) {
         match output {
             Output::Scout { count } => self.send_scouts(member, count),
+            Output::Announce { count } => self.announce(member, count),
             Output::Send { to, message } => {
                 self.post(
                     Parcel::Message { from: member, to: member_number(to), message },
@@ -444,6 +445,13 @@ impl Circle {
             } else {
                 self.views.replace(member, to, &mut self.draws);
             }
+        }
+    }
+
+    fn announce(&mut self, member: u32, count: usize) {
+        for to in self.views.sample(member, count, &mut self.draws) {
+            let message = Message::Demand { member: member_id(member) };
+            self.post(Parcel::Message { from: member, to, message }, self.scenario.delay);
         }
     }
 

@@ -16,6 +16,7 @@
 //! | Enrol | key 32, invitation 8, mac 16 |
 //! | Enrolled | certificate, charter |
 //! | Renewed | certificate |
+//! | Demand | entry |
 //! | Ticket | epoch 4, then the message: see `tickets` |
 //!
 //! Entries: count 1, then each address record with its certificate. Hearsay: marks 1 (bit i: sighting i is there), then
@@ -136,6 +137,11 @@ pub enum Body {
         /// With the serial of the old one.
         certificate: Certificate,
     },
+    /// A member has something to pull: the sender, or one that told it.
+    Demand {
+        /// Which member, and where it is.
+        entry: Entry,
+    },
     /// About tickets.
     Ticket {
         /// Of the ring that is meant: what is said in another one counts for nothing.
@@ -167,6 +173,7 @@ impl Body {
             Self::Renew => Kind::Renew,
             Self::Renewed { .. } => Kind::Renewed,
             Self::Ticket { .. } => Kind::Ticket,
+            Self::Demand { .. } => Kind::Demand,
         }
     }
 
@@ -210,6 +217,7 @@ impl Body {
                 charter.write(out);
             }
             Self::Renewed { certificate } => certificate.write(out),
+            Self::Demand { entry } => entry.write(out),
             Self::Ticket { epoch, message } => tickets::write(message, out.u32(*epoch)),
         }
     }
@@ -248,6 +256,7 @@ impl Body {
             }
             Kind::Renew => Self::Renew,
             Kind::Renewed => Self::Renewed { certificate: Certificate::read(input)? },
+            Kind::Demand => Self::Demand { entry: Entry::read(input)? },
             Kind::Ticket => Self::Ticket { epoch: input.u32()?, message: tickets::read(input)? },
         })
     }

@@ -76,11 +76,13 @@ pub enum Kind {
     Renewed = 17,
     /// About tickets: which message, its body says.
     Ticket = 18,
+    /// A member has something to pull.
+    Demand = 19,
 }
 
 impl Kind {
     /// All kinds, in the order of their bytes, which begin with 1.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Move,
         Self::Ack,
         Self::Commit,
@@ -99,6 +101,7 @@ impl Kind {
         Self::Renew,
         Self::Renewed,
         Self::Ticket,
+        Self::Demand,
     ];
 
     pub(super) fn from_byte(byte: u8) -> Option<Self> {
@@ -127,6 +130,7 @@ impl Kind {
             Self::Renew => "renew",
             Self::Renewed => "renewed",
             Self::Ticket => "ticket",
+            Self::Demand => "demand",
         }
     }
 
@@ -155,7 +159,7 @@ impl Kind {
     /// Whether it is a question with a number: its nonce begins with one that is higher than those of all questions that
     /// its sender asked before, so that a recorded one is known for what it is. So does all that is said about tickets.
     pub const fn is_numbered(self) -> bool {
-        matches!(self, Self::Scout | Self::Check | Self::Renew | Self::Ticket)
+        matches!(self, Self::Scout | Self::Check | Self::Renew | Self::Ticket | Self::Demand)
     }
 
     /// The numbered question to which it is an answer, with that question's nonce.
@@ -292,7 +296,7 @@ mod tests {
             assert_eq!(Kind::from_byte(byte), Some(kind));
         }
         assert_eq!(Kind::from_byte(0), None);
-        assert!((19..=255).all(|byte| Kind::from_byte(byte).is_none()));
+        assert!((20..=255).all(|byte| Kind::from_byte(byte).is_none()));
     }
 
     #[test]

@@ -124,6 +124,7 @@ pub(super) fn longest_body(kind: Kind) -> Body {
         Kind::Enrolled => Body::Enrolled { certificate: longest_certificate(9), charter: longest_charter() },
         Kind::Renew => Body::Renew,
         Kind::Renewed => Body::Renewed { certificate: longest_certificate(9) },
+        Kind::Demand => Body::Demand { entry: longest_entry(3) },
         Kind::Ticket => Body::Ticket { epoch: 1, message: TicketMessage::Ask(longest_ask()) },
     }
 }
@@ -340,6 +341,7 @@ fn any_body() -> impl Strategy<Value = (Body, PublicKey)> {
         2 => (any::<u32>(), any_ticket_message()).prop_map(|(epoch, message)| Body::Ticket { epoch, message }),
         1 => any_bans().prop_map(Body::Bans),
         1 => any_certificate().prop_map(|certificate| Body::Renewed { certificate }),
+        1 => any_entry().prop_map(|entry| Body::Demand { entry }),
         1 => (any_certificate(), any_charter())
             .prop_map(|(certificate, charter)| Body::Enrolled { certificate, charter }),
         1 => (any_bytes(), any_bytes(), any_bytes())

@@ -239,7 +239,7 @@ fn each_check_rejects_for_itself() {
     assert_eq!(spoilt(&|_| ()), None);
     assert_eq!(spoilt(&|bytes| bytes[3] ^= 1), Some(Rejected::Magic));
     assert_eq!(spoilt(&|bytes| bytes[4] = 0), Some(Rejected::Version));
-    assert_eq!(spoilt(&|bytes| bytes[5] = 19), Some(Rejected::Kind));
+    assert_eq!(spoilt(&|bytes| bytes[5] = 20), Some(Rejected::Kind));
     assert_eq!(spoilt(&|bytes| bytes[6] = 0x80), Some(Rejected::Flags));
     assert_eq!(spoilt(&|bytes| bytes[23] ^= 1), Some(Rejected::Circle));
     assert_eq!(spoilt(&|bytes| bytes[55] ^= 1), Some(Rejected::Receiver));
@@ -448,6 +448,7 @@ fn one_of_each_kind_has_the_bytes_that_it_always_had() {
         ("renew", 335, "d039fe381e4fd48c"),
         ("renewed", 537, "bcd4bf31cab35ab1"),
         ("ticket", 1098, "28663700fc26bde7"),
+        ("demand", 660, "c0075ad3f912597d"),
     ];
     assert_eq!(hashes, expected.map(|(name, length, hash)| (name, length, hash.to_owned())));
 }

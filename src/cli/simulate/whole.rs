@@ -1,5 +1,6 @@
 //! `stroll simulate --whole`: complete nodes over a faulty network, watched by checkers.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::time::Duration;
 
@@ -64,6 +65,10 @@ pub(super) struct WholeArgs {
     /// Share of members whose certificate expires while things go wrong; at most every fourth
     #[arg(long, default_value_t = 0.0, value_parser = share, env = "STROLL_EXPIRING")]
     expiring: f64,
+
+    /// Let work appear at one random member at a time, TIME apart on average, and measure its wait for the first slot
+    #[arg(long, requires = "whole", value_name = "TIME", value_parser = parse_duration, env = "STROLL_BURSTS")]
+    bursts: Option<Duration>,
 
     /// How long nothing goes wrong at the end; then everybody must be served, and no more than one token be left
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration, env = "STROLL_SETTLE")]
@@ -130,6 +135,7 @@ fn scenario(args: &Args, options: &Options) -> Result<Scenario, UsageError> {
     Ok(Scenario {
         members,
         active: options.active,
+        bursts: args.bursts,
         capacity: options.capacity,
         ring,
         slot,
@@ -161,7 +167,7 @@ fn print(scenario: &Scenario, sum: &Outcome, elapsed: Duration, is_json: bool) -
             "lost_by_crash": sum.lost_by_crash, "lost_by_ban": sum.lost_by_ban, "banned": sum.banned,
             "expelled": sum.expelled, "regenerated": sum.regenerated, "removed": sum.removed,
             "slots": sum.slots, "pulling_percent": sum.pulling_percent().get(..3), "jain": sum.jain,
-            "datagrams": sum.datagrams, "rejected": sum.rejected, "elapsed_s": elapsed_s,
+            "first_slot_s": first_slots(sum), "datagrams": sum.datagrams, "rejected": sum.rejected, "elapsed_s": elapsed_s,
         });
         if let (Some(size), Some(object)) = (scenario.ring, object.as_object_mut()) {
             object.append(&mut ring_object(size, sum.ring));
@@ -196,10 +202,26 @@ fn print(scenario: &Scenario, sum: &Outcome, elapsed: Duration, is_json: bool) -
         {
             writeln!(out, "  {:30} {share:>12.3}", format!("{name}, % of the time"))?;
         }
+        for (name, wait) in first_slots(sum) {
+            writeln!(out, "  {:30} {wait:>12.3}", format!("first slot after work, {name}, s"))?;
+        }
         writeln!(out, "  {:30} {elapsed_s:>12.2}", "real time, s")?;
     }
     out.flush()?;
     Ok(())
+}
+
+/// How long members waited for their first slot after work had appeared; nothing without `--bursts`.
+fn first_slots(sum: &Outcome) -> BTreeMap<&'static str, f64> {
+    let mut waits = sum.first_slots.clone();
+    waits.sort_unstable();
+    let at = |permille: usize| {
+        waits.get((waits.len().saturating_sub(1)) * permille / 1000).map(Duration::as_secs_f64)
+    };
+    [("p50", at(500)), ("p99", at(990)), ("max", at(1000))]
+        .into_iter()
+        .filter_map(|(name, wait)| wait.map(|wait| (name, wait)))
+        .collect()
 }
 
 type Lines = Vec<(&'static str, u64)>;

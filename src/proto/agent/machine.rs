@@ -1,5 +1,6 @@
 //! The machine itself: one agent, its token if it has one, and its reactions.
 
+mod demanding;
 mod visit;
 
 use std::collections::VecDeque;
@@ -10,6 +11,7 @@ use crate::base::{Hearsay, MemberId, Rng, Session, Sighting, Time, TokenId};
 
 use super::config::Config;
 use super::custody::{Custody, Due};
+use super::demand::Demands;
 use super::history::History;
 use super::hold::{self, Custodian, Hold, Stage};
 use super::nouns::{Event, Input, Message, Origin, Output, Spurious, Token};
@@ -33,9 +35,12 @@ pub struct Agent {
     timer: Timer,
     /// When another member was heard last.
     heard_at: Time,
+    /// True if another member was ever heard.
+    has_heard: bool,
     // Boxed, because at any moment all but one member of a circle have neither.
     hold: Option<Box<Hold>>,
     custody: Option<Box<Custody>>,
+    demands: Demands,
     outputs: VecDeque<Output>,
 }
 
@@ -55,8 +60,10 @@ impl Agent {
             sightings: Sightings::default(),
             timer,
             heard_at: now,
+            has_heard: false,
             hold: None,
             custody: None,
+            demands: Demands::default(),
             outputs: VecDeque::new(),
         }
     }
@@ -78,7 +85,7 @@ impl Agent {
             Input::Stalled => self.on_stalled(now),
             Input::Received { from, message } => self.on_message(from, &message, now),
             Input::Work(has_work) => self.on_work(has_work, now),
-            Input::Members(members) => self.timer.set_members(members, &self.config, &mut self.rng),
+            Input::Members(members) => self.on_members(members, now),
         }
         self.run_deadlines(now);
     }
@@ -98,7 +105,11 @@ impl Agent {
         let idle = || self.hold.is_none().then(|| self.timer.deadline());
         let hold = self.hold.as_ref().and_then(|hold| hold.deadline());
         let custody = self.custody.as_ref().map(|custody| custody.due());
-        [hold, custody, idle()].into_iter().flatten().min().unwrap_or(Time::ZERO + Duration::MAX)
+        [hold, custody, idle(), self.demands.deadline()]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(Time::ZERO + Duration::MAX)
     }
 
     /// Makes the circle's first token: what a founder does once, and nobody after.
@@ -178,6 +189,7 @@ impl Agent {
             self.discard(Spurious::Met);
         }
         self.timer.visited(&self.config, &mut self.rng, now);
+        self.demands.stop_announcing();
         self.emit(Event::Visited { token: id });
         let custodian = Custodian { member: from, session: token.session, heard_at: now };
         self.begin_visit(token, Some(custodian), now);
@@ -258,8 +270,9 @@ impl Agent {
     fn on_work(&mut self, has_work: bool, now: Time) {
         self.has_work = has_work;
         if has_work {
-            return self.begin_slot_of_resting_token(now);
+            return self.seek_slot(now);
         }
+        self.demands.stop_announcing();
         let Some(hold) = self.hold.as_mut().filter(|hold| hold.slot.is_some()) else { return };
         hold.slot = None;
         if let Stage::Kept { until } = &mut hold.stage {
@@ -270,12 +283,14 @@ impl Agent {
 
     fn on_message(&mut self, from: MemberId, message: &Message, now: Time) {
         self.heard_at = now;
+        self.has_heard = true;
         match *message {
             Message::Scout { ref hearsay } => {
                 self.hear(from, hearsay, now);
                 let waited = self.last_slot.map(|(began, _)| now.since(began));
                 let hearsay = self.hearsay(now);
                 self.send(from, Message::Report { waited, has_work: self.has_work, hearsay });
+                self.pass_on_demand(from, now);
             }
             Message::Report { waited, has_work, ref hearsay } => {
                 self.hear(from, hearsay, now);
@@ -285,6 +300,7 @@ impl Agent {
                 self.custody.take_if(|custody| custody.concerns(from, token, session));
             }
             Message::Check { token, session } => self.on_check(from, token, session, now),
+            Message::Demand { member } => self.on_demand(member, now),
             Message::Holding { token, session } => {
                 if let (Some(custody), Some(rules)) = (&mut self.custody, &self.config.rules.custody)
                     && custody.concerns(from, token, session)
@@ -337,6 +353,7 @@ impl Agent {
         self.end_slot_when_over(now);
         self.offer_when_due(now);
         self.check_custody_when_due(now);
+        self.announce_when_due(now);
         if self.hold.is_none() && self.timer.deadline() <= now {
             match self.timer.run_out(&self.config, now) {
                 Alarm::Ask { count } => self.outputs.push_back(Output::Scout { count }),

@@ -17,6 +17,7 @@
 
 mod config;
 mod custody;
+mod demand;
 mod history;
 mod hold;
 mod machine;

@@ -53,6 +53,11 @@ pub enum Message {
         /// The session that was asked for.
         session: Session,
     },
+    /// This member has something to pull: itself, or another one that told us.
+    Demand {
+        /// Which member.
+        member: MemberId,
+    },
     /// I had it, and handed it on.
     Passed {
         /// Which token.
@@ -120,6 +125,11 @@ pub enum Output {
     /// Send [`Agent::scout`](super::Agent::scout) to so many members drawn at random.
     Scout {
         /// How many members are asked.
+        count: usize,
+    },
+    /// Send [`Message::Demand`] of this member itself to so many members drawn at random.
+    Announce {
+        /// How many members are told.
         count: usize,
     },
     /// Send a message.

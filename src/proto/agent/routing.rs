@@ -23,12 +23,26 @@ pub(super) struct Candidates {
     asked_at: Option<Time>,
     /// The best first.
     ranked: Vec<Candidate>,
+    /// Members that were asked because of a demand, and when.
+    invited: Vec<(MemberId, Time)>,
 }
 
 impl Candidates {
     pub(super) fn ask(&mut self, now: Time) {
         self.asked_at = Some(now);
         self.ranked.clear();
+        self.invited.clear();
+    }
+
+    /// True if this member is to be asked as well, because of a demand: once in a round, and only so many.
+    pub(super) fn invite(&mut self, member: MemberId, limit: usize, now: Time) -> bool {
+        let has_answered = self.ranked.iter().any(|known| known.member == member && known.has_work);
+        let is_invited = self.invited.iter().any(|&(known, _)| known == member);
+        let is_new = !has_answered && !is_invited && self.invited.len() < limit;
+        if is_new {
+            self.invited.push((member, now));
+        }
+        is_new
     }
 
     /// A report came. Answers to nothing, and second answers, are ignored; at most `limit` are kept.
@@ -41,7 +55,13 @@ impl Candidates {
         now: Time,
     ) {
         let Some(asked_at) = self.asked_at else { return };
-        if self.ranked.len() >= limit || self.ranked.iter().any(|known| known.member == member) {
+        let invited_at = self.invited.iter().find(|(known, _)| *known == member).map(|&(_, at)| at);
+        if invited_at.is_some() {
+            // Its first answer may be from before it had work.
+            self.drop_unreachable(member);
+        }
+        let is_full = self.ranked.len() >= limit + self.invited.len();
+        if is_full || self.ranked.iter().any(|known| known.member == member) {
             return;
         }
         let waited = waited.unwrap_or(Duration::MAX);
@@ -49,7 +69,7 @@ impl Candidates {
             member,
             has_work,
             waited,
-            round_trip: now.since(asked_at),
+            round_trip: now.since(invited_at.unwrap_or(asked_at)),
             lot: lot(member, asked_at),
         };
         let rank = |candidate: &Candidate| Reverse((candidate.has_work, candidate.waited, candidate.lot));

@@ -24,6 +24,9 @@ pub struct Rules {
     pub custody: Option<Custody>,
     /// Whether the holder asks around before it hands off. Without: a uniform choice, as in the papers.
     pub scouting: Option<Scouting>,
+    /// Whether a member that gets work announces it, so that an idle token reaches it soon. Has no effect without
+    /// scouting, which is how the holder acts on it.
+    pub announcing: Option<Announcing>,
 }
 
 /// The last resort: when a member that has no token makes one.
@@ -86,6 +89,19 @@ pub struct Scouting {
     pub patience: Duration,
 }
 
+/// How a member that gets work announces it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Announcing {
+    /// How many members are told in one round. An idle holder asks 8 of them with every visit: if 16 of 300 were told,
+    /// every second or third visit finds one of those.
+    pub told: usize,
+    /// How many rounds there are, unless the token comes before. Three make up for lost datagrams; a circle in which
+    /// others pull finds the member by scouting anyway.
+    pub rounds: u32,
+    /// The time between two rounds, which bounds what a member can send by this.
+    pub every: Duration,
+}
+
 impl Rules {
     /// The earlier paper (2006/07).
     pub fn early() -> Self {
@@ -98,6 +114,7 @@ impl Rules {
             regeneration: Regeneration::Adaptive { growth: 1.5, decay: 0.05 },
             custody: None,
             scouting: None,
+            announcing: None,
         }
     }
 
@@ -112,6 +129,7 @@ impl Rules {
             regeneration: Regeneration::Poisson,
             custody: None,
             scouting: None,
+            announcing: None,
         }
     }
 
@@ -124,6 +142,7 @@ impl Rules {
             regeneration: Regeneration::stretched(),
             custody: Some(Custody::default()),
             scouting: Some(Scouting::default()),
+            announcing: Some(Announcing::default()),
             ..Self::classic()
         }
     }
@@ -133,6 +152,11 @@ impl Rules {
     /// Whether a slot is due whenever there is work.
     pub(super) fn is_work_conserving(&self) -> bool {
         self.work_conserving && self.scouting.is_some()
+    }
+
+    /// How work is announced, if it is.
+    pub(super) fn announcing(&self) -> Option<&Announcing> {
+        self.announcing.as_ref().filter(|_| self.is_work_conserving())
     }
 }
 
@@ -158,5 +182,11 @@ impl Default for Custody {
 impl Default for Scouting {
     fn default() -> Self {
         Self { scouts: 8, patience: Duration::from_millis(500) }
+    }
+}
+
+impl Default for Announcing {
+    fn default() -> Self {
+        Self { told: 16, rounds: 3, every: Duration::from_secs(1) }
     }
 }

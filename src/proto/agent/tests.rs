@@ -1026,3 +1026,126 @@ proptest! {
         }
     }
 }
+
+/// What a member with work that holds no token does when the work appears.
+fn announced(bench: &Bench) -> Option<usize> {
+    bench.said.iter().find_map(|output| match output {
+        Output::Announce { count } => Some(*count),
+        _ => None,
+    })
+}
+
+fn demand(n: u8) -> Message {
+    Message::Demand { member: member(n) }
+}
+
+fn is_scouted(bench: &Bench, n: u8) -> bool {
+    bench.sent().iter().any(|(to, message)| *to == member(n) && matches!(message, Message::Scout { .. }))
+}
+
+#[test]
+fn work_that_appears_is_announced_until_the_token_comes() {
+    let mut bench = Bench::new(Rules::guarded());
+    bench.tell(Input::Work(false));
+    bench.reports(1, 5);
+    bench.at(10.0).tell(Input::Work(true));
+    assert_eq!(announced(&bench), Some(16));
+    bench.wake_at(10.5);
+    assert_eq!(announced(&bench), None);
+    assert_eq!(bench.agent.next_deadline(), Time::from_secs(11));
+    bench.wake_at(11.0);
+    assert_eq!(announced(&bench), Some(16));
+    bench.at(11.2).arrives(token(1, 3, 0), 1);
+    bench.wake_at(12.0);
+    assert_eq!(announced(&bench), None);
+}
+
+#[test]
+fn only_work_conserving_rules_announce_and_only_to_members_that_were_heard() {
+    for rules in [Rules::classic(), Rules::early(), guarded_but(|rules| rules.announcing = None)] {
+        let mut bench = Bench::new(rules);
+        bench.reports(1, 5);
+        bench.tell(Input::Work(false)).tell(Input::Work(true));
+        assert_eq!(announced(&bench), None);
+    }
+    let mut alone = Bench::new(Rules::guarded());
+    alone.tell(Input::Work(false)).tell(Input::Work(true));
+    assert_eq!(announced(&alone), None);
+}
+
+#[test]
+fn a_newcomer_announces_its_work_when_it_knows_a_member() {
+    let mut bench = Bench::new(Rules::guarded());
+    bench.tell(Input::Members(1));
+    assert_eq!(announced(&bench), None);
+    bench.tell(Input::Members(2));
+    assert_eq!(announced(&bench), Some(16));
+    bench.tell(Input::Members(3));
+    assert_eq!(announced(&bench), None, "the rounds go on as they were");
+}
+
+#[test]
+fn a_resting_token_goes_to_the_member_that_demands_it_once_that_has_answered() {
+    let mut bench = Bench::new(Rules::guarded());
+    bench.tell(Input::Work(false));
+    bench.arrives(token(1, 3, 0), 1).reports_no_work(1);
+    bench.at(0.05).hears(7, demand(5));
+    assert!(is_scouted(&bench, 5));
+    bench.wake_at(0.1);
+    assert!(!bench.offered(), "it waits for the answer");
+    bench.at(0.12).reports(5, 9);
+    assert_eq!(bench.offer(), Some(Some(member(5))));
+}
+
+#[test]
+fn a_wrong_demand_delays_a_resting_token_by_half_a_second_at_most() {
+    let mut bench = Bench::new(Rules::guarded());
+    bench.tell(Input::Work(false));
+    bench.arrives(token(1, 3, 0), 1).reports_no_work(1);
+    let mut scouted = 0;
+    for tenth in 0..20 {
+        bench.at(f64::from(tenth) / 10.0).hears(7, demand(20 + u8::try_from(tenth).unwrap()));
+        scouted +=
+            usize::from(bench.sent().iter().any(|(_, message)| matches!(message, Message::Scout { .. })));
+        if bench.offered() {
+            assert!(tenth <= 6, "{tenth}");
+            assert!(scouted <= 8, "{scouted}");
+            return;
+        }
+    }
+    panic!("the token stays");
+}
+
+#[test]
+fn a_demand_reaches_the_holder_by_way_of_the_members_that_it_scouts() {
+    let mut bench = Bench::new(Rules::guarded());
+    bench.hears(5, demand(5));
+    assert!(bench.sent().is_empty());
+    bench.hears(5, bench.agent.scout(bench.now));
+    assert!(!bench.sent().iter().any(|(_, message)| *message == demand(5)), "it knows that itself");
+    bench.hears(7, bench.agent.scout(bench.now));
+    assert!(bench.sent().contains(&(member(7), demand(5))));
+    bench.hears(8, bench.agent.scout(bench.now));
+    assert!(!bench.sent().iter().any(|(_, message)| *message == demand(5)), "once");
+}
+
+#[test]
+fn a_member_to_which_the_token_comes_scouts_those_that_demand_it() {
+    let mut bench = Bench::new(Rules::guarded());
+    bench.hears(5, demand(5));
+    bench.arrives(token(1, 3, 0), 1);
+    assert!(is_scouted(&bench, 5));
+    bench.hears(6, demand(5));
+    assert!(!is_scouted(&bench, 5), "once in a visit");
+}
+
+#[test]
+fn the_answer_of_a_member_that_got_work_meanwhile_counts() {
+    let mut bench = Bench::new(Rules::guarded());
+    bench.tell(Input::Work(false));
+    bench.arrives(token(1, 3, 0), 1).reports_no_work(5);
+    bench.hears(5, demand(5));
+    assert!(is_scouted(&bench, 5));
+    bench.reports(5, 9);
+    assert_eq!(bench.offer(), Some(Some(member(5))));
+}

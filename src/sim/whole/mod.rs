@@ -5,6 +5,7 @@
 //! expire. In the last part of a run the faults are over, and the circle must come to rest: one token or a whole ring of
 //! tickets, everybody served. A run that breaks a rule says which, and the command that repeats it is the seed.
 
+mod bursts;
 mod checks;
 mod faults;
 mod heal;

@@ -35,6 +35,8 @@ pub(super) struct Place {
     pub(super) pull: Option<TicketPull>,
     pub(super) served_in_peace: bool,
     pub(super) slots: u32,
+    /// Since when it waits for the first slot after work appeared.
+    pub(super) burst_at: Option<Time>,
 }
 
 /// What waits for a member that stands still.
@@ -90,6 +92,7 @@ impl Place {
             pull: None,
             served_in_peace: false,
             slots: 0,
+            burst_at: None,
         }
     }
 

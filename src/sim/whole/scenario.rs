@@ -18,6 +18,9 @@ pub struct Scenario {
     pub members: usize,
     /// How many of these have work, all the time; `None` for all.
     pub active: Option<usize>,
+    /// Work appears at one random member after the other, so far apart on average, and each has enough with one slot. Then
+    /// nobody else has work, whatever `active` says.
+    pub bursts: Option<Duration>,
     /// N_max; `None` for the number of members.
     pub capacity: Option<u32>,
     /// Tickets instead of a token.
@@ -43,6 +46,7 @@ impl Default for Scenario {
         Self {
             members: 8,
             active: None,
+            bursts: None,
             capacity: None,
             ring: None,
             slot: Duration::from_secs(1),
@@ -59,7 +63,7 @@ impl Default for Scenario {
 impl Scenario {
     /// True if this member has work.
     pub(super) fn has_work(&self, member: usize) -> bool {
-        self.active.is_none_or(|active| member < active)
+        self.bursts.is_none() && self.active.is_none_or(|active| member < active)
     }
 
     /// A circle with tickets, of which there are fewer than members who want one.
@@ -142,6 +146,8 @@ pub struct Outcome {
     pub(super) pulling: Occupancy,
     /// Jain's index over the slots of the members with work, one per run.
     pub jain: Vec<f64>,
+    /// How long each member at which work appeared waited for its first slot, with `bursts`.
+    pub first_slots: Vec<Duration>,
     /// What became of tickets.
     pub ring: RingCounts,
     /// Which rows of the handoff's tables were reached.
@@ -174,6 +180,7 @@ impl Outcome {
         self.slots += other.slots;
         self.pulling.add(&other.pulling);
         self.jain.extend_from_slice(&other.jain);
+        self.first_slots.extend_from_slice(&other.first_slots);
         self.ring.add(other.ring);
         self.rows.add(other.rows);
         self.violations.extend(other.violations);

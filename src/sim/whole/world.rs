@@ -44,6 +44,8 @@ pub(super) enum Parcel {
     TellBans,
     Look,
     Found { member: usize },
+    Burst,
+    BurstEnd { member: usize, life: u32 },
 }
 
 /// One run.
@@ -125,6 +127,7 @@ impl Whole {
             whole.schedule(fault);
         }
         whole.mail.post(Parcel::Heal, peace_at, Time::ZERO);
+        whole.schedule_burst();
         whole
     }
 
@@ -222,6 +225,8 @@ impl Whole {
             Parcel::TellBans => self.tell_bans(1),
             Parcel::Look => self.look_at_ring(),
             Parcel::Found { member } => self.found(member),
+            Parcel::Burst => self.begin_burst(),
+            Parcel::BurstEnd { member, life } => self.end_burst(member, life),
         }
     }
 
@@ -266,6 +271,7 @@ impl Whole {
         let (suite, now) = (self.scenario.suite, clock.shows(self.now));
         let Some(place) = self.places.get_mut(member) else { return };
         place.life += 1;
+        place.burst_at = None;
         place.clock = clock;
         let charter = place.charter.as_ref().unwrap_or(&self.enrolment).clone();
         let roll = Roll::new(suite, self.authority.public(), charter, place.bans.clone());
@@ -368,6 +374,7 @@ impl Whole {
                     place.slots += 1;
                     place.served_in_peace |= now >= self.peace_at;
                 }
+                self.burst_served(member);
             }
             Event::StopSlot => {
                 let life = self.places.get(member).map_or(0, |place| place.life);

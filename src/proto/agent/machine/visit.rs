@@ -29,6 +29,9 @@ impl Agent {
         }
         let hold = Hold { token, since: now, custodian, slot, stage: Stage::Kept { until }, candidates };
         self.hold = Some(Box::new(hold));
+        for member in self.demands.take_all(now) {
+            self.invite(member, now);
+        }
     }
 
     /// There is nobody else: the token stays, and it is as if it had come back.
