@@ -32,6 +32,23 @@
 //! | [`peer`] | the running member: files, enrolment, slots for jobs, control socket, status page, metrics |
 //! | `cli` | arguments, settings, progress, messages; one file per command. Part of the program, not of this library |
 //!
+//! # Sources
+//!
+//! The protocols come from five papers. The documentation of each machine has a table of what it does differently, and why;
+//! `config/scenarios` has the papers' case studies with their figures beside ours.
+//!
+//! | paper | idea | here |
+//! |---|---|---|
+//! | A. Ciuffoletti, *The Wandering Token: Congestion Avoidance of a Shared Resource*, in: Distributed and Parallel Systems, Springer 2007 (the version of 2006) | the early rules: Δ_max timeout with an adaptive Δ_gen, removal by precedence within Δ_min | [`proto::agent`], `rules = "early"` |
+//! | A. Ciuffoletti, *The wandering token: Congestion avoidance of a shared resource*, Future Generation Computer Systems 26 (2010) 473–478, online 2009 | soft mutual exclusion by a token on a random walk: Poisson regeneration, sandwich removal, Δ_min = Δ_op·N_max/2 | [`proto::agent`], `rules = "classic"` |
+//! | A. Ciuffoletti, *Secure token passing at application level*, the version of 2007 | the four datagrams Move, Ack, Commit and EarlyStop over UDP; certificates of an authority | [`proto::handoff`], [`trust`] |
+//! | A. Ciuffoletti, *Secure token passing at application level*, Future Generation Computer Systems 26 (2010) 1026–1031 | the same with its state machines and a run of 20 days | [`proto::handoff`], `config/scenarios/endurance.toml` |
+//! | A. Gidenstam, B. Koldehofe, M. Papatriantafilou, P. Tsigas, *Dynamic and fault-tolerant cluster management* | n tickets, never two owners of one, k faults tolerated | [`proto::tickets`] |
+//!
+//! The first two also describe the benchmark, members that pull when they like: `rules = "uncoordinated"` in [`sim`].
+//! Scouting, sightings, custody, stretched regeneration and work-conserving slots (`rules = "guarded"`, the default) are this
+//! project's own.
+//!
 //! # The contract of the machines
 //!
 //! Protocols are machines without clock, socket, task, lock, global or unseeded randomness. They have three verbs:

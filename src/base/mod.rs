@@ -4,11 +4,13 @@
 
 mod ids;
 mod rng;
+mod round_trip;
 mod seats;
 mod time;
 pub mod units;
 
 pub use ids::{CircleId, Hearsay, MemberId, Nonce, SIGHTINGS, Session, Sighting, TokenId};
 pub use rng::Rng;
+pub use round_trip::RoundTrip;
 pub use seats::{Ask, Deed, Seat, Standing, Ticket, TicketMessage, Vouch, Waiter};
 pub use time::Time;

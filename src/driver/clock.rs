@@ -65,6 +65,16 @@ impl BootClock {
     }
 }
 
+#[cfg(test)]
+impl BootClock {
+    /// A clock that last saw the wall clock so far behind of what it shows.
+    pub(super) fn before_jump(jump: Duration) -> Self {
+        let mut clock = Self::new();
+        clock.wall_offset_ms -= i64::try_from(jump.as_millis()).unwrap();
+        clock
+    }
+}
+
 impl Default for BootClock {
     fn default() -> Self {
         Self::new()

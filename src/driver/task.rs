@@ -333,6 +333,7 @@ mod tests {
             issued_s: 1,
             name: "flooded".to_owned(),
             source: "http://127.0.0.1/".to_owned(),
+            aliases: Vec::new(),
             slot: Duration::from_secs(4),
             skip: Duration::from_millis(1),
             capacity: 2,
@@ -397,6 +398,23 @@ mod tests {
         }
         assert!(task.node.status(then).is_pulling);
         (task, requests, happened)
+    }
+
+    /// A virtual machine may have been set back to a former state: what it holds may be with another member by now.
+    #[tokio::test]
+    async fn a_jump_of_the_clocks_ends_the_token_that_is_here_and_names_the_next_by_the_new_time() {
+        let jump = Duration::from_secs(3600);
+        let (socket, clock) = (UdpSocket::bind("127.0.0.1:0").await.unwrap(), BootClock::before_jump(jump));
+        let mut node = node(socket.local_addr().unwrap(), &clock, clock.now());
+        node.handle(Input::Command(Command::Found), clock.now());
+        while node.poll_output().is_some() {}
+        let (before, _) = node.token().unwrap();
+        let (handle, _task) = spawn(node, socket, clock).unwrap();
+        let status = handle.status().await.unwrap();
+        assert_eq!((status.token, status.dropped), (None, 1));
+        handle.command(Command::Found).await.unwrap();
+        let (after, _) = handle.status().await.unwrap().token.unwrap();
+        assert!(after.created_ms - before.created_ms >= 3_600_000, "{before} {after}");
     }
 
     /// They were taken for a plain wake-up, and the token was kept.

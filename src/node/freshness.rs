@@ -3,13 +3,13 @@
 //! A question bears a number that is higher than those of all questions that its sender asked before, in earlier runs
 //! too. Whoever is asked remembers the last ones of each member: what is among them is a copy, and what is below them all
 //! was recorded or came much too late. Those in between were overtaken on their way, as happens to what is said at one
-//! moment: in a ring of tickets that is a lot. They are answered, but what they tell of tokens is old. Answers need no
+//! moment: in a ring of tickets that is a lot. They are answered, but what they tell of tokens is not asked for. Answers need no
 //! numbers: each repeats the nonce of a question that is open. `admission` asks here, and `hearing`.
 //!
 //! After a restart the last numbers are forgotten; then the address record, which is saved, still tells apart the runs of a
 //! sender. What remains to whoever records is one answer, no longer than the question, to each question of the
-//! sender's present run, and it makes nobody look alive: only answers do that. Nor is it believed: it was said to a run
-//! that is over, and the record of the receiver in it shows that.
+//! sender's present run, and it makes nobody look alive: only answers do that. Nor is anything believed that a question tells
+//! of tokens: a new number shows that it was not heard before, not when it was said. `hearing` asks its sender for a proof.
 
 use std::collections::BTreeMap;
 

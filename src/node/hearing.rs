@@ -17,6 +17,15 @@ use super::nouns::Event;
 /// More questions than a member asks between two of its address records.
 const QUESTIONS_OF_A_RUN: u64 = 1_000_000_000;
 
+/// An answer to a question of ours.
+#[derive(Clone, Copy, Debug)]
+struct Answered {
+    /// How long ago we asked.
+    round_trip: Duration,
+    /// We asked for a proof of what the member had told.
+    is_proof: bool,
+}
+
 impl Node {
     /// False if it was not let in.
     pub(super) fn on_datagram(&mut self, bytes: &[u8], from: SocketAddr, now: Time) -> bool {
@@ -36,26 +45,27 @@ impl Node {
             nonce: datagram.header.nonce,
             had_certificate: datagram.certificate.is_some(),
         });
-        let round_trip = self.on_answer(&datagram.header, now);
-        self.on_body(datagram, from, round_trip, now);
+        let answered = self.on_answer(&datagram.header, now);
+        self.on_body(datagram, from, answered, now);
         true
     }
 
     /// Only an answer to what was asked just now shows that a member is there: anything else may be a recording.
-    fn on_answer(&mut self, header: &Header, now: Time) -> Option<Duration> {
+    fn on_answer(&mut self, header: &Header, now: Time) -> Option<Answered> {
         let asked = self.asked.iter().position(|asked| asked.is_answered_by(header));
         let asked = asked.map(|place| self.asked.swap_remove(place))?;
         let round_trip = now.since(asked.at);
         self.directory.is_alive(header.sender);
         self.directory.heard_from(header.sender, Some(round_trip), now);
-        Some(round_trip)
+        Some(Answered { round_trip, is_proof: asked.for_proof })
     }
 
-    fn on_body(&mut self, datagram: Datagram, address: SocketAddr, round_trip: Option<Duration>, now: Time) {
+    fn on_body(&mut self, datagram: Datagram, address: SocketAddr, answered: Option<Answered>, now: Time) {
         let Datagram { header, body, .. } = datagram;
+        let round_trip = answered.map(|answered| answered.round_trip);
         let (from, token, session) = (header.sender, header.token, header.session);
         let hand = |message| handoff::Input::Received(handoff::Received { from, token, session, message });
-        let say = |message| agent::Input::Received { from, message };
+        let say = |message| agent::Input::Received { from, message, round_trip };
         match body {
             Body::Move => self.to_handoff.push_back(hand(handoff::Message::Move)),
             Body::Ack { entries } => {
@@ -69,20 +79,26 @@ impl Node {
             }
             Body::EarlyStop => self.to_handoff.push_back(hand(handoff::Message::EarlyStop(header.nonce))),
             Body::Scout { record, hearsay, charter_version, bans_version, entries } => {
-                let hearsay =
-                    if self.is_said_now(&header, record, now) { hearsay } else { Hearsay::default() };
                 self.learn_all(entries, now);
                 self.share_versions(from, charter_version, bans_version, now);
-                self.to_agent.push_back(say(agent::Message::Scout { hearsay }));
+                #[cfg(test)]
+                let believed = if self.believes_recordings { hearsay } else { Hearsay::default() };
+                #[cfg(not(test))]
+                let believed = Hearsay::default();
+                self.to_agent.push_back(say(agent::Message::Scout { hearsay: believed }));
+                if self.wants_proof(&header, record, &hearsay, now) {
+                    self.ask_for_proof(from, now);
+                }
             }
             Body::Report { hearsay, waited, has_work, charter_version, bans_version, wall_ms, entries } => {
-                // What nobody asked for may be a recording, or one voice that speaks for many.
-                if round_trip.is_some() {
+                // What nobody asked for may be a recording, or one voice that speaks for many. And a member that is asked for a
+                // proof was not drawn at random.
+                if answered.is_some_and(|answered| !answered.is_proof) {
                     self.load.handle(load::Input::Heard { waited, has_work }, now);
                 }
-                let round_trip = round_trip.unwrap_or_default();
-                self.directory.saw_clock(from, self.clock_offset_ms(wall_ms, round_trip, now));
-                self.directory.saw_wait(from, waited.filter(|_| has_work), now);
+                let took = round_trip.unwrap_or_default();
+                self.directory.saw_clock(from, self.clock_offset_ms(wall_ms, took, now));
+                self.directory.saw_wait(from, waited, has_work, now);
                 self.learn_all(entries, now);
                 self.share_versions(from, charter_version, bans_version, now);
                 self.to_agent.push_back(say(agent::Message::Report { waited, has_work, hearsay }));
@@ -95,6 +111,7 @@ impl Node {
                 let member = entry.record.member;
                 self.take_in(entry, Directory::let_in, now);
                 if self.directory.get(member).is_some() {
+                    self.directory.saw_demand(member);
                     self.to_agent.push_back(say(agent::Message::Demand { member }));
                 }
             }
@@ -113,15 +130,18 @@ impl Node {
         }
     }
 
-    /// Whether what a question tells of tokens was true just now. "It was here a moment ago", heard a minute late, proves
-    /// tokens spurious that are all the circle has, and keeps it from missing one that it lost. Answers cannot be late:
-    /// each repeats the nonce of a question that is open. A question says so by its number, which is above all that its
-    /// sender asked before, and by our record, which is none of a run before this one; and while we were deaf it may
-    /// have waited in the socket. Who keeps one back can still bring it late, until its sender's next question comes.
-    fn is_said_now(&self, question: &Header, record: u64, now: Time) -> bool {
+    /// Whether to ask the sender of a question for a proof of what it tells of tokens. It is never believed by itself. "It was here a moment ago", heard a minute late, proves tokens spurious
+    /// that are all the circle has, and keeps it from missing one that it lost. Whoever recorded a question that never came
+    /// can bring it at any time, also when its sender has crashed. Answers cannot be late: each repeats the nonce of a
+    /// question that is open, and is taken to be as old as that question.
+    ///
+    /// There is no need to ask if it cannot have been said just now: its number is not above all that its sender asked before,
+    /// our record is one of an earlier run, or it may have waited in the socket while we were deaf.
+    fn wants_proof(&self, question: &Header, record: u64, hearsay: &Hearsay, now: Time) -> bool {
         record == self.record.sequence
             && self.last_questions.is_newest(question.sender, question.nonce.sequence())
             && now >= self.unhealthy_until
+            && self.agent.wants_proof(hearsay, now)
     }
 
     fn learn_all(&mut self, entries: Vec<Entry>, now: Time) {

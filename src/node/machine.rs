@@ -39,6 +39,9 @@ const TIDY_EVERY: Duration = Duration::from_secs(30);
 /// than it takes a giver to offer in vain and to look for another, or a circle of two would wait for nothing.
 const RECOVERY: Duration = Duration::from_secs(3);
 
+/// A wish to leave the source alone that travels with the token counts from its arrival, so it comes back longer by its way.
+const ECHO: Duration = Duration::from_secs(5);
+
 /// How many members hear a goodbye.
 const GOODBYES: usize = 8;
 
@@ -57,6 +60,8 @@ pub(super) struct Asked {
     pub(super) member: MemberId,
     pub(super) nonce: Nonce,
     pub(super) at: Time,
+    /// It asks for a proof of what the member has told of tokens.
+    pub(super) for_proof: bool,
 }
 
 impl Asked {
@@ -126,8 +131,12 @@ pub struct Node {
     pub(super) arriving: Option<Cargo>,
     pub(super) question: Option<Question>,
     pub(super) pull: Pull,
+    /// Whether another member waits for the token that is here, as was told last.
+    pub(super) is_wanted: bool,
     pub(super) wants_work: bool,
     pub(super) cool_until: Time,
+    /// The reason, if this member asked for it.
+    pub(super) cool_reason: Option<String>,
     /// Our own loop lagged: until then we take no token.
     pub(super) unhealthy_until: Time,
     pub(super) leaving: Leaving,
@@ -145,6 +154,9 @@ pub struct Node {
     heard_at: Time,
     later: Option<Later>,
     pub(super) outbox: Outbox,
+    /// What questions tell is believed, as if they could not have been recorded.
+    #[cfg(test)]
+    pub(super) believes_recordings: bool,
 }
 
 impl Node {
@@ -191,8 +203,10 @@ impl Node {
             arriving: None,
             question: None,
             pull: Pull::Idle,
+            is_wanted: false,
             wants_work: false,
             cool_until: now,
+            cool_reason: None,
             unhealthy_until: now,
             leaving: Leaving::No,
             tidy_at: now + TIDY_EVERY,
@@ -205,6 +219,8 @@ impl Node {
             heard_at: now,
             later: None,
             outbox: Outbox::default(),
+            #[cfg(test)]
+            believes_recordings: false,
             identity,
         })
     }
@@ -269,6 +285,7 @@ impl Node {
                     self.later = None;
                     self.leave_when_drained();
                     self.judge_load(now);
+                    self.tell_wanted();
                 }
             }
         }
@@ -333,6 +350,12 @@ impl Node {
         self.handoff.break_rule(flaw);
     }
 
+    /// From now on it believes what questions tell: for tests of the checkers.
+    #[cfg(test)]
+    pub(crate) fn believe_recordings(&mut self) {
+        self.believes_recordings = true;
+    }
+
     // --- commands ---------------------------------------------------------------------------------------------
 
     fn on_command(&mut self, command: Command, now: Time) {
@@ -358,7 +381,7 @@ impl Node {
                 // Nobody finds us where we were: we have to speak first.
                 self.send_scouts(ASKED_LIMIT, now);
             }
-            Command::Cool { span } => self.cool(span, now),
+            Command::Cool { span, reason } => self.cool(span, Some(reason), now),
             Command::Slept { asleep, fresh_secret } => {
                 self.to_handoff.push_back(handoff::Input::Slept { asleep, fresh_secret });
                 if asleep == Duration::MAX {
@@ -442,11 +465,16 @@ impl Node {
     }
 
     /// The source asks to be left alone. It is only ever prolonged, and never beyond the limit.
-    pub(super) fn cool(&mut self, span: Duration, now: Time) {
+    pub(super) fn cool(&mut self, span: Duration, reason: Option<String>, now: Time) {
         let until = now + span.min(crate::wire::COOL_LIMIT);
         if !span.is_zero() && until > self.cool_until {
+            // The token brings our own wish back, a round trip longer: that is no news.
+            let is_echo = reason.is_none() && now < self.cool_until && until < self.cool_until + ECHO;
+            if !is_echo {
+                self.cool_reason = reason;
+            }
             self.cool_until = until;
-            self.outbox.tell(Event::Cooling { until });
+            self.outbox.tell(Event::Cooling { until, reason: self.cool_reason.clone() });
             self.tell_work(now);
         }
     }

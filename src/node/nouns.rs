@@ -98,6 +98,8 @@ pub enum Command {
     Cool {
         /// How long.
         span: Duration,
+        /// What it said, for people to read. It does not travel with the token.
+        reason: String,
     },
     /// The computer slept, or the clocks jumped against each other.
     Slept {
@@ -183,6 +185,15 @@ pub enum Event {
         /// Which token.
         token: TokenId,
     },
+    /// We ask another member whether it takes a token: the first Move of this attempt leaves.
+    Offering {
+        /// Which token.
+        token: TokenId,
+        /// The session of the attempt.
+        session: Session,
+    },
+    /// Whether another member is known to wait for the token that is here.
+    Wanted(bool),
     /// The jobs must end their pull now, and say [`Command::SlotStopped`] when no byte is read any more.
     StopSlot,
     /// The pull has ended, by order or because the jobs had enough.
@@ -213,6 +224,8 @@ pub enum Event {
     Cooling {
         /// Until when.
         until: Time,
+        /// Why, if this member asked for it; nothing if it came with the token from another member.
+        reason: Option<String>,
     },
     /// The circle bears its load otherwise than before; [`Status::verdict`](super::Status::verdict) says why.
     Load(load::Level),

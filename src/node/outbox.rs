@@ -88,7 +88,7 @@ mod tests {
     }
 
     fn cooling() -> Event {
-        Event::Cooling { until: Time::from_secs(1) }
+        Event::Cooling { until: Time::from_secs(1), reason: None }
     }
 
     /// What comes out: of a datagram where it goes and its kind, of an event nothing.

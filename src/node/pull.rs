@@ -76,6 +76,14 @@ impl Node {
         }
     }
 
+    /// Tells whether another member waits for the token that is here, when that has changed.
+    pub(super) fn tell_wanted(&mut self) {
+        let is_wanted = self.agent.is_wanted();
+        if std::mem::replace(&mut self.is_wanted, is_wanted) != is_wanted {
+            self.outbox.tell(Event::Wanted(is_wanted));
+        }
+    }
+
     pub(super) fn on_slot_stopped(&mut self, now: Time) {
         if self.pull != Pull::Idle {
             self.outbox.tell(Event::SlotEnded);

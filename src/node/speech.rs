@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::base::{MemberId, Nonce, Session, Time, TokenId};
+use crate::base::{Hearsay, MemberId, Nonce, Session, Time, TokenId};
 use crate::proto::directory::Known;
 use crate::proto::{agent, handoff};
 use crate::wire::records::{Certificate, Entry};
@@ -13,6 +13,9 @@ use super::machine::{ASKED_LIMIT, Asked, Cargo, Node};
 
 /// Questions are padded to this, so that the answer may carry as much: a certificate and two entries.
 const QUESTION_LEN: usize = 1100;
+
+/// The same for a question that asks for a proof: room for two sightings, and for nobody's entry.
+const PROOF_LEN: usize = 400;
 
 /// Entries told of in one datagram, besides one's own.
 const TOLD: usize = 2;
@@ -154,8 +157,34 @@ impl Node {
         if self.asked.len() >= ASKED_LIMIT {
             self.asked.remove(0);
         }
-        self.asked.push(Asked { kind, member, nonce, at: now });
+        self.asked.push(Asked { kind, member, nonce, at: now, for_proof: false });
         nonce
+    }
+
+    /// Asks a member whether what its question has told of tokens is still so. The question itself proves nothing: it may have
+    /// been recorded, and its sender have crashed since. The answer repeats a nonce of ours. It is asked for where the member
+    /// said that it is, never where the question came from, and tells nothing, so that nothing is asked back.
+    pub(super) fn ask_for_proof(&mut self, member: MemberId, now: Time) {
+        let is_asked = |asked: &Asked| asked.member == member && asked.kind == Kind::Scout;
+        let Some(address) = self.directory.address(member) else { return };
+        if self.asked.iter().any(is_asked) {
+            return;
+        }
+        let certificate = self.is_stranger(member).then(|| self.identity.certificate.clone());
+        let nonce = self.ask(Kind::Scout, member, now);
+        if let Some(asked) = self.asked.last_mut() {
+            asked.for_proof = true;
+        }
+        let body = Body::Scout {
+            record: self.directory.get(member).map_or(0, |known| known.entry().record.sequence),
+            hearsay: Hearsay::default(),
+            charter_version: self.identity.roll.charter().version,
+            bans_version: self.identity.roll.bans_version(),
+            entries: Vec::new(),
+        };
+        let header = self.header(Kind::Scout, member, NO_TOKEN, Session(0), nonce);
+        let datagram = pad_to(Datagram { header, body, certificate, padding: 0 }, PROOF_LEN);
+        self.send_to(address, &datagram);
     }
 
     pub(super) fn send_goodbye(&mut self, member: MemberId) {

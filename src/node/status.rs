@@ -25,6 +25,9 @@ pub(super) struct Counters {
     removed: u64,
     handed_off: u64,
     unreachable: u64,
+    moves_repeated: u64,
+    commits_repeated: u64,
+    commits_abandoned: u64,
     dropped: u64,
     authority_conflicts: u64,
     pub(super) duplicate_identity: u64,
@@ -40,6 +43,14 @@ impl Counters {
 
     pub(super) fn slot_began(&mut self) {
         self.slots += 1;
+    }
+
+    pub(super) fn move_repeated(&mut self) {
+        self.moves_repeated += 1;
+    }
+
+    pub(super) fn commit_repeated(&mut self) {
+        self.commits_repeated += 1;
     }
 
     pub(super) fn note(&mut self, event: agent::Event) {
@@ -61,6 +72,7 @@ impl Counters {
         match event {
             handoff::Event::Confirmed { .. } => self.handed_off += 1,
             handoff::Event::Unreachable { .. } => self.unreachable += 1,
+            handoff::Event::CommitAbandoned { .. } => self.commits_abandoned += 1,
             handoff::Event::Dropped { .. } => self.dropped += 1,
             handoff::Event::AuthorityConflict { .. } => self.authority_conflicts += 1,
             _ => {}
@@ -145,8 +157,14 @@ pub struct Status {
     pub ring: Option<RingStatus>,
     /// Whether a slot runs.
     pub is_pulling: bool,
+    /// Whether the jobs have something to pull.
+    pub wants_work: bool,
     /// How much longer the circle leaves its source alone.
     pub cooling_for: Duration,
+    /// Why, if this member asked for it; nothing if it came with the token from another member.
+    pub cooling_reason: Option<String>,
+    /// How many addresses of members are greeted in vain while no member is known.
+    pub unanswered: usize,
     /// The charter in force.
     pub charter_version: u32,
     /// The bans in force.
@@ -157,9 +175,7 @@ pub struct Status {
     pub return_times: Option<Summary>,
     /// Time between slots.
     pub access_intervals: Option<Summary>,
-    /// Mean access interval over the nominal period.
-    pub load_factor: Option<f64>,
-    /// Whether the circle can bear its load.
+    /// Whether the circle can bear its load, with the load factor.
     pub verdict: Verdict,
     /// For how long it has been so.
     pub verdict_for: Duration,
@@ -177,6 +193,12 @@ pub struct Status {
     pub handed_off: u64,
     /// Handoffs that nobody took.
     pub unreachable: u64,
+    /// Moves that were sent again, because no Ack had come.
+    pub moves_repeated: u64,
+    /// Commits that were sent again, because no `EarlyStop` had come or the Ack came again.
+    pub commits_repeated: u64,
+    /// Commits that were repeated long enough: whether they arrived is not known.
+    pub commits_abandoned: u64,
     /// Tokens given up here: the computer slept.
     pub dropped: u64,
     /// Offers of a token that is here: somebody else believes to have it.
@@ -213,6 +235,7 @@ impl Node {
             is_suspected: known.is_suspected(),
             expires_s: known.entry().certificate.not_after_s,
         });
+        let verdict = self.load.verdict(now);
         Status {
             member: self.me,
             certificate: self.identity.certificate.clone(),
@@ -222,15 +245,17 @@ impl Node {
                 None => self.agent.is_pulling(),
                 Some(_) => self.pull != Pull::Idle,
             },
+            wants_work: self.wants_work,
             cooling_for: self.cool_until.since(now),
+            cooling_reason: self.cool_reason.clone().filter(|_| self.cool_until > now),
+            unanswered: if self.directory.is_empty() { self.greeted.len() } else { 0 },
             charter_version: self.identity.roll.charter().version,
             bans_version: self.identity.roll.bans_version(),
             retention: self.identity.roll.charter().retention,
             return_times: self.load.return_times(),
             access_intervals: self.load.access_intervals(),
-            load_factor: self.load.factor(),
-            verdict_for: now.since(self.load.verdict(now).since),
-            verdict: self.load.verdict(now),
+            verdict_for: now.since(verdict.since),
+            verdict,
             advice: self.load.advice(),
             visits: self.counters.visits,
             slots: self.counters.slots,
@@ -238,6 +263,9 @@ impl Node {
             removed: self.counters.removed,
             handed_off: self.counters.handed_off,
             unreachable: self.counters.unreachable,
+            moves_repeated: self.counters.moves_repeated,
+            commits_repeated: self.counters.commits_repeated,
+            commits_abandoned: self.counters.commits_abandoned,
             dropped: self.counters.dropped,
             authority_conflicts: self.counters.authority_conflicts,
             duplicate_identity: self.counters.duplicate_identity,

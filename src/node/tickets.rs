@@ -164,6 +164,26 @@ impl Node {
         self.office.as_ref().zip(self.ring()).map(|(office, ring)| office.status(ring, now))
     }
 
+    /// The ring as the verdict on the load needs it.
+    pub(super) fn ring_view(&self, now: Time) -> Option<load::RingView> {
+        let (office, ring) = self.office.as_ref().zip(self.ring())?;
+        let seats = office.machine.ring();
+        let has_work = office.machine.has_work();
+        let uses = |seat: &&Seat| match self.directory.get(seat.member) {
+            Some(known) => known.can_want(),
+            None => seat.member != self.me || has_work,
+        };
+        Some(load::RingView {
+            tickets: ring.tickets,
+            in_use: seats.iter().filter(uses).count(),
+            waiting: office.machine.waiting(),
+            has_ticket: office.taken.is_some(),
+            waited: office.waits_since.map(|since| now.since(since)),
+            members: self.directory.can_want().map(|others| others + 1),
+            turn: self.identity.roll.charter().slot,
+        })
+    }
+
     fn ring(&self) -> Option<Ring> {
         self.identity.roll.charter().ring()
     }

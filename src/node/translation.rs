@@ -10,6 +10,9 @@ use super::machine::{Cargo, Node};
 use super::nouns::Event;
 use super::pull::Right;
 
+/// How long a member may take to answer as long as it has not: what RFC 6298 begins with.
+const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
+
 impl Node {
     /// Lets one of the protocols say or hear one thing; false if none has anything left to say. The agent goes first: what it
     /// answers to a handoff must be known before the handoff's next datagram is written.
@@ -49,8 +52,8 @@ impl Node {
         let Some(token) = self.agent.token().map(|token| token.id) else { return };
         match to.or_else(|| self.directory.draw(1).first().copied()) {
             Some(taker) => {
-                let round_trip = self.directory.get(taker).and_then(Known::round_trip);
-                self.to_handoff.push_back(handoff::Input::Offer { token, taker, round_trip });
+                let timeout = self.directory.get(taker).and_then(Known::timeout);
+                self.to_handoff.push_back(handoff::Input::Offer { token, taker, timeout });
             }
             None => self.to_agent.push_back(agent::Input::Unreachable { member: None }),
         }
@@ -83,6 +86,14 @@ impl Node {
     /// Tells the meter what it cannot see, and does what it wants. Only a member that the agent gives slots to waits.
     pub(super) fn judge_load(&mut self, now: Time) {
         self.load.handle(load::Input::Work(self.is_working()), now);
+        let demand = match self.ring_view(now) {
+            Some(view) => load::Input::Ring(view),
+            None => load::Input::Demand {
+                members: self.directory.can_want().map(|others| others + 1),
+                capacity: self.identity.roll.charter().capacity,
+            },
+        };
+        self.load.handle(demand, now);
         while let Some(output) = self.load.poll_output() {
             match output {
                 load::Output::Ask { count } => self.send_scouts(count, now),
@@ -94,10 +105,17 @@ impl Node {
     fn on_handoff(&mut self, output: handoff::Output, now: Time) {
         match output {
             handoff::Output::Send { to, token, session, message, with_certificate } => {
-                if let handoff::Message::Ack(_) = message
-                    && self.is_working()
-                {
-                    self.outbox.tell(Event::Expecting { token });
+                // A certificate goes along from the second try on.
+                match message {
+                    handoff::Message::Ack(_) if self.is_working() => {
+                        self.outbox.tell(Event::Expecting { token });
+                    }
+                    handoff::Message::Move if !with_certificate => {
+                        self.outbox.tell(Event::Offering { token, session });
+                    }
+                    handoff::Message::Move => self.counters.move_repeated(),
+                    handoff::Message::Commit(_) if with_certificate => self.counters.commit_repeated(),
+                    _ => {}
                 }
                 self.send_handoff(to, token, session, message, with_certificate);
             }
@@ -117,12 +135,13 @@ impl Node {
                     self.arriving.take().unwrap_or(Cargo { age: Duration::ZERO, cool: Duration::ZERO });
                 self.directory.heard_from(from, None, now);
                 self.quota.note(token, from, self.identity.roll.charter().slot, now);
-                self.cool(cargo.cool, now);
+                self.cool(cargo.cool, None, now);
                 let token = agent::Token { id: token, session, age: cargo.age };
                 self.to_agent.push_back(agent::Input::Arrived { token, from });
             }
             handoff::Event::Released { token, session, to } if self.is_here(token) => {
-                self.to_agent.push_back(agent::Input::Accepted { to, session });
+                let timeout = self.directory.get(to).and_then(Known::timeout).unwrap_or(FIRST_TIMEOUT);
+                self.to_agent.push_back(agent::Input::Accepted { to, session, timeout });
             }
             handoff::Event::Confirmed { token, session, .. } => {
                 self.cargo.remove(&token);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::base::{MemberId, Rng, Time};
+use crate::base::{MemberId, Rng, RoundTrip, Time};
 use crate::wire::records::{Certificate, Entry};
 
 /// How much is remembered, and for how long.
@@ -51,16 +51,23 @@ pub struct Known {
     failures: u32,
     suspected_since: Option<Time>,
     heard_at: Option<Time>,
-    round_trip: Option<Duration>,
+    round_trip: Option<RoundTrip>,
     clock_offset_ms: Option<i64>,
     /// Since when it has waited for a slot.
     waits_since: Option<Time>,
+    /// It said last that it has nothing to pull.
+    is_idle: bool,
 }
 
 impl Known {
     /// Since when it has waited for a slot, as it said last.
     pub fn waits_since(&self) -> Option<Time> {
         self.waits_since
+    }
+
+    /// Whether it can want a slot: it answers, and did not say that it has nothing to pull.
+    pub fn can_want(&self) -> bool {
+        !self.is_suspected() && !self.is_idle
     }
 
     /// How far its wall clock is ahead of ours, in milliseconds.
@@ -85,7 +92,12 @@ impl Known {
 
     /// The smoothed round trip to it.
     pub fn round_trip(&self) -> Option<Duration> {
-        self.round_trip
+        self.round_trip.map(RoundTrip::smoothed)
+    }
+
+    /// How long to wait for its answer.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.round_trip.map(RoundTrip::timeout)
     }
 }
 
@@ -145,6 +157,7 @@ impl Directory {
             round_trip: None,
             clock_offset_ms: None,
             waits_since: None,
+            is_idle: false,
         };
         self.known.insert(member, known);
         Learned::New
@@ -164,17 +177,14 @@ impl Directory {
         out.is_some_and(|member| self.known.remove(&member).is_some())
     }
 
-    /// The member itself spoke, and (if it was an answer) this was the round trip. Smoothed as TCP does, by eighths.
+    /// The member itself spoke, and (if it was an answer) this was the round trip. Smoothed as TCP does.
     pub fn heard_from(&mut self, member: MemberId, round_trip: Option<Duration>, now: Time) {
         let Some(known) = self.known.get_mut(&member) else { return };
         known.failures = 0;
         known.suspected_since = None;
         known.heard_at = Some(now);
-        if let Some(new) = round_trip {
-            known.round_trip = Some(match known.round_trip {
-                Some(old) => (old * 7 + new) / 8,
-                None => new,
-            });
+        if let Some(round_trip) = round_trip {
+            RoundTrip::measure(&mut known.round_trip, round_trip);
         }
     }
 
@@ -191,11 +201,25 @@ impl Directory {
         }
     }
 
-    /// The member told how long it has waited for a slot that it would use; `None` if it would not.
-    pub fn saw_wait(&mut self, member: MemberId, waited: Option<Duration>, now: Time) {
+    /// The member told how long ago its last slot began, if it had one, and whether it would use another.
+    pub fn saw_wait(&mut self, member: MemberId, waited: Option<Duration>, has_work: bool, now: Time) {
         if let Some(known) = self.known.get_mut(&member) {
-            known.waits_since = waited.map(|waited| now - waited);
+            known.waits_since = waited.filter(|_| has_work).map(|waited| now - waited);
+            known.is_idle = !has_work;
         }
+    }
+
+    /// The member announced that it has something to pull.
+    pub fn saw_demand(&mut self, member: MemberId) {
+        if let Some(known) = self.known.get_mut(&member) {
+            known.is_idle = false;
+        }
+    }
+
+    /// How many of the known members can want a slot; `None` if there may be members that are not known.
+    pub fn can_want(&self) -> Option<usize> {
+        let is_complete = self.known.len() < self.config.view;
+        is_complete.then(|| self.known.values().filter(|known| known.can_want()).count())
     }
 
     /// The member did not answer.

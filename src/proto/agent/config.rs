@@ -8,6 +8,9 @@ use super::rules::Rules;
 /// a million members.
 pub const CAPACITY_LIMIT: u32 = 100_000_000;
 
+/// The longest time that can be given instead of a derived one: a million years. A bound on arithmetic, too.
+const INTERVAL_LIMIT: Duration = Duration::from_secs(31_557_600_000_000);
+
 /// Constants of one circle, the same for all its members.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -19,6 +22,19 @@ pub struct Config {
     pub capacity: u32,
     /// What to do with a token, and without one.
     pub rules: Rules,
+    /// Times that are given instead of derived. A charter gives none; the simulator can.
+    pub intervals: Intervals,
+}
+
+/// The times that the papers derive from slot and capacity, each of which can be given instead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Intervals {
+    /// Δ_min; `None` for Δ_op·N_max/2.
+    pub min: Option<Duration>,
+    /// Δ_max; `None` for 3·Δ_min.
+    pub max: Option<Duration>,
+    /// γ; `None` for Δ_min·N_max.
+    pub regeneration_mean: Option<Duration>,
 }
 
 /// A constant that makes no sense, and why.
@@ -68,7 +84,25 @@ impl Config {
                 "is too long for that capacity: the derived times would overflow",
             ));
         }
-        Ok(Self { slot, skip, capacity, rules })
+        Ok(Self { slot, skip, capacity, rules, intervals: Intervals::default() })
+    }
+
+    /// The same with some of the derived times given, or the field that makes no sense.
+    pub fn with_intervals(self, intervals: Intervals) -> Result<Self, Invalid> {
+        for (field, given) in [
+            ("min-interval", intervals.min),
+            ("max-interval", intervals.max),
+            ("regeneration-mean", intervals.regeneration_mean),
+        ] {
+            if given.is_some_and(|given| given.is_zero() || given > INTERVAL_LIMIT) {
+                return Err(Invalid::new(field, "must be longer than zero and shorter than a million years"));
+            }
+        }
+        let config = Self { intervals, ..self };
+        if config.max_interval() < config.min_interval() {
+            return Err(Invalid::new("max-interval", "must not be shorter than the least interval"));
+        }
+        Ok(config)
     }
 
     /// Δ_op·N_max: the access interval of a member in a circle that is exactly full.
@@ -76,20 +110,19 @@ impl Config {
         self.slot.saturating_mul(self.capacity)
     }
 
-    /// Δ_min = Δ_op·N_max/2: the least time between two slots of one member.
+    /// Δ_min, by default Δ_op·N_max/2: the least time between two slots of one member.
     pub fn min_interval(&self) -> Duration {
-        self.nominal_period() / 2
+        self.intervals.min.unwrap_or(self.nominal_period() / 2)
     }
 
-    /// Δ_max = 3·Δ_min: the early rules' least patience. It is also where the uncoordinated benchmark's interval
-    /// ends, so that between Δ_min and Δ_max the mean is the nominal period.
+    /// Δ_max, by default 3·Δ_min: the early rules' least patience.
     pub fn max_interval(&self) -> Duration {
-        self.min_interval().saturating_mul(3)
+        self.intervals.max.unwrap_or(self.min_interval().saturating_mul(3))
     }
 
-    /// γ = Δ_min·N_max: the classic rules' mean time between regenerations at one member, beyond Δ_min.
+    /// γ, by default Δ_min·N_max: the classic rules' mean time between regenerations at one member, beyond Δ_min.
     pub fn regeneration_mean(&self) -> Duration {
-        self.min_interval().saturating_mul(self.capacity)
+        self.intervals.regeneration_mean.unwrap_or(self.min_interval().saturating_mul(self.capacity))
     }
 }
 
@@ -108,6 +141,36 @@ mod tests {
         assert_eq!(config.min_interval(), Duration::from_secs(600));
         assert_eq!(config.max_interval(), Duration::from_secs(1800));
         assert_eq!(config.regeneration_mean(), Duration::from_secs(180_000));
+    }
+
+    #[test]
+    fn given_intervals_replace_derived_ones() {
+        let given = |min: u64, max: u64, mean: u64| {
+            let some = |secs: u64| (secs > 0).then_some(Duration::from_secs(secs));
+            let intervals = Intervals { min: some(min), max: some(max), regeneration_mean: some(mean) };
+            config(4000, 100, 300).unwrap().with_intervals(intervals).unwrap()
+        };
+        let times = |config: Config| {
+            [config.min_interval(), config.max_interval(), config.regeneration_mean()]
+                .map(|time| time.as_secs())
+        };
+        assert_eq!(times(given(0, 0, 0)), [600, 1_800, 180_000]);
+        assert_eq!(times(given(10, 0, 0)), [10, 30, 3_000], "the others follow");
+        assert_eq!(times(given(0, 900, 0)), [600, 900, 180_000]);
+        assert_eq!(times(given(0, 0, 7)), [600, 1_800, 7]);
+    }
+
+    #[test]
+    fn nonsense_intervals_are_refused_by_the_name_of_their_flag() {
+        let complaint =
+            |intervals| config(4000, 100, 300).unwrap().with_intervals(intervals).unwrap_err().field;
+        let none = Intervals::default();
+        assert_eq!(complaint(Intervals { min: Some(Duration::ZERO), ..none }), "min-interval");
+        assert_eq!(complaint(Intervals { max: Some(Duration::from_secs(599)), ..none }), "max-interval");
+        assert_eq!(
+            complaint(Intervals { regeneration_mean: Some(Duration::MAX), ..none }),
+            "regeneration-mean"
+        );
     }
 
     #[test]

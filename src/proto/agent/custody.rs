@@ -9,6 +9,11 @@
 //!     |--- Check (no release) ->|
 //!     |<-- Holding / Passed ----|      or silence: after the last check, a new token
 //! ```
+//!
+//! How long silence must last follows the round trips to the taker. While the checks go out the handoff repeats its Commit by the
+//! same timeout, four times and more; so a taker that only lost the Commit has it before it is given up.
+
+use std::time::Duration;
 
 use crate::base::{MemberId, Session, Time, TokenId};
 
@@ -23,6 +28,8 @@ pub(super) struct Custody {
     pub(super) taker: MemberId,
     /// From whom we had it, and in which session: to be released when our own handoff is confirmed.
     pub(super) predecessor: Option<(MemberId, Session)>,
+    /// How long to wait for an answer of the taker.
+    timeout: Duration,
     checks: u32,
     due: Time,
 }
@@ -40,11 +47,13 @@ impl Custody {
         session: Session,
         taker: MemberId,
         predecessor: Option<(MemberId, Session)>,
-        rules: &rules::Custody,
+        timeout: Duration,
         config: &Config,
         now: Time,
     ) -> Self {
-        Self { token, session, taker, predecessor, checks: 0, due: now + config.slot + rules.grace }
+        let checks = 0;
+        let due = now + first_check_after(timeout, config);
+        Self { token, session, taker, predecessor, timeout, checks, due }
     }
 
     pub(super) fn due(&self) -> Time {
@@ -57,25 +66,29 @@ impl Custody {
             return Due::Regenerate;
         }
         self.checks += 1;
-        self.due = now + rules.check_every;
+        self.due = now + self.check_every(rules);
         Due::Check
     }
 
     /// Its silence so far proves nothing: all checks anew.
     pub(super) fn ask_again(&mut self, rules: &rules::Custody, now: Time) {
         self.checks = 0;
-        self.due = self.due.max(now + rules.check_every);
+        self.due = self.due.max(now + self.check_every(rules));
+    }
+
+    fn check_every(&self, rules: &rules::Custody) -> Duration {
+        rules.check_every.max(self.timeout)
     }
 
     /// The taker still holds the token: it gets one more slot.
-    pub(super) fn prolong(&mut self, rules: &rules::Custody, config: &Config, now: Time) {
+    pub(super) fn prolong(&mut self, config: &Config, now: Time) {
         self.checks = 0;
-        self.due = now + config.slot + rules.grace;
+        self.due = now + first_check_after(self.timeout, config);
     }
 
     /// The token was alive at `at`, though the taker does not answer: the checks begin anew one slot after that.
-    pub(super) fn seen_alive(&mut self, rules: &rules::Custody, config: &Config, at: Time) {
-        let due = at + config.slot + rules.grace;
+    pub(super) fn seen_alive(&mut self, config: &Config, at: Time) {
+        let due = at + first_check_after(self.timeout, config);
         if self.checks > 0 && due > self.due {
             self.checks = 0;
             self.due = due;
@@ -86,4 +99,11 @@ impl Custody {
     pub(super) fn concerns(&self, from: MemberId, token: TokenId, session: Session) -> bool {
         (self.taker, self.token, self.session) == (from, token, session)
     }
+}
+
+/// How long after a token left, or was known to be there, it is asked after: a slot and what the taker needs to hand the token
+/// on, which is two exchanges over such a path, until its release is here.
+pub(super) fn first_check_after(timeout: Duration, config: &Config) -> Duration {
+    let grace = config.rules.custody.as_ref().map_or(Duration::ZERO, |rules| rules.grace);
+    config.slot.saturating_add(grace.max(timeout.saturating_mul(2)))
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::base::{MemberId, Session, Time};
 
 use super::config::Config;
+use super::custody::first_check_after;
 use super::nouns::Token;
 use super::routing::Candidates;
 
@@ -38,6 +39,8 @@ pub(super) enum Stage {
     Kept { until: Time },
     /// It has rested, but nobody has answered the scouts yet.
     AwaitingReports { until: Time },
+    /// The first answer was late, and decides together with those that come right after it.
+    Gathering { until: Time },
     /// A handoff is under way.
     Offered,
 }
@@ -45,16 +48,16 @@ pub(super) enum Stage {
 /// How many checks of a custodian may fail to come before it counts as gone.
 const CHECKS_MISSED: u32 = 3;
 
-/// How long a holder may hear nothing of its custodian, or of all others, before these count as gone. `None` without
-/// custody.
-pub(super) fn patience(config: &Config) -> Option<Duration> {
-    config.rules.custody.as_ref().map(|rules| (config.slot + rules.grace) * CHECKS_MISSED)
+/// How long a holder may hear nothing of its custodian, or of all others, before these count as gone, where answers take so
+/// long. `None` without custody.
+pub(super) fn patience(timeout: Duration, config: &Config) -> Option<Duration> {
+    config.rules.custody.as_ref().map(|_| first_check_after(timeout, config) * CHECKS_MISSED)
 }
 
 impl Hold {
     /// Whether another member would notice if this one crashed.
-    pub(super) fn is_watched(&self, config: &Config, now: Time) -> bool {
-        let Some(patience) = patience(config) else { return true };
+    pub(super) fn is_watched(&self, patience: Option<Duration>, now: Time) -> bool {
+        let Some(patience) = patience else { return true };
         self.custodian.is_some_and(|custodian| now.since(custodian.heard_at) < patience)
     }
 
@@ -64,7 +67,9 @@ impl Hold {
 
     pub(super) fn deadline(&self) -> Option<Time> {
         let stage = match self.stage {
-            Stage::Kept { until } | Stage::AwaitingReports { until } => Some(until),
+            Stage::Kept { until } | Stage::AwaitingReports { until } | Stage::Gathering { until } => {
+                Some(until)
+            }
             Stage::Offered => None,
         };
         [stage, self.slot].into_iter().flatten().min()

@@ -1,23 +1,28 @@
 //! The machine itself: one agent, its token if it has one, and its reactions.
 
 mod demanding;
+mod hearsay;
 mod visit;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::{Hearsay, MemberId, Rng, Session, Sighting, Time, TokenId};
+use crate::base::{MemberId, Rng, RoundTrip, Session, Time, TokenId};
 
 use super::config::Config;
 use super::custody::{Custody, Due};
 use super::demand::Demands;
 use super::history::History;
-use super::hold::{self, Custodian, Hold, Stage};
+use super::hold::{Custodian, Hold, Stage};
 use super::nouns::{Event, Input, Message, Origin, Output, Spurious, Token};
 use super::regeneration::{Alarm, Timer};
-use super::rules;
 use super::sightings::Sightings;
+
+/// How long a token that is due waits after the first answer for those of others: as long as answers vary, within bounds that
+/// are little beside the round trip of a path on which they come late.
+const LEAST_SPREAD: Duration = Duration::from_millis(10);
+const LONGEST_SPREAD: Duration = Duration::from_millis(100);
 
 /// The machine. [The module's page](super) says what it does; [`Input`] and [`Output`] how it is driven.
 #[derive(Clone, Debug)]
@@ -35,6 +40,8 @@ pub struct Agent {
     timer: Timer,
     /// When another member was heard last.
     heard_at: Time,
+    /// How long others take to answer.
+    round_trips: Option<RoundTrip>,
     /// True if another member was ever heard.
     has_heard: bool,
     // Boxed, because at any moment all but one member of a circle have neither.
@@ -60,6 +67,7 @@ impl Agent {
             sightings: Sightings::default(),
             timer,
             heard_at: now,
+            round_trips: None,
             has_heard: false,
             hold: None,
             custody: None,
@@ -77,13 +85,15 @@ impl Agent {
         match input {
             Input::Wake => {}
             Input::Arrived { token, from } => self.on_arrived(token, from, now),
-            Input::Accepted { to, session } => self.on_accepted(to, session, now),
+            Input::Accepted { to, session, timeout } => self.on_accepted(to, session, timeout, now),
             Input::Confirmed { token, session } => self.on_confirmed(token, session),
             Input::Unreachable { member } => self.on_unreachable(member, now),
             Input::SlotDone => self.on_slot_done(now),
             Input::Lost => self.on_lost(now),
             Input::Stalled => self.on_stalled(now),
-            Input::Received { from, message } => self.on_message(from, &message, now),
+            Input::Received { from, message, round_trip } => {
+                self.on_message(from, &message, round_trip, now);
+            }
             Input::Work(has_work) => self.on_work(has_work, now),
             Input::Members(members) => self.on_members(members, now),
         }
@@ -195,7 +205,7 @@ impl Agent {
         self.begin_visit(token, Some(custodian), now);
     }
 
-    fn on_accepted(&mut self, to: MemberId, session: Session, now: Time) {
+    fn on_accepted(&mut self, to: MemberId, session: Session, timeout: Duration, now: Time) {
         // Without a token here, or without an offer, there is nothing to pass: it was discarded meanwhile.
         let Some(hold) = self.hold.take_if(|hold| hold.stage == Stage::Offered) else { return };
         let Hold { token, since, custodian, slot, .. } = *hold;
@@ -205,9 +215,9 @@ impl Agent {
         let passed = Token { id: token.id, session, age: token.age + now.since(since) };
         self.sightings.saw(token.id, session, now);
         self.timer.news(&self.config, &mut self.rng, now);
-        if let Some(rules) = &self.config.rules.custody {
+        if self.config.rules.custody.is_some() {
             let predecessor = custodian.map(|custodian| (custodian.member, custodian.session));
-            let custody = Custody::new(token.id, session, to, predecessor, rules, &self.config, now);
+            let custody = Custody::new(token.id, session, to, predecessor, timeout, &self.config, now);
             self.custody = Some(Box::new(custody));
         }
         self.outputs.push_back(Output::Pass { to, token: passed });
@@ -281,19 +291,24 @@ impl Agent {
         self.emit(Event::SlotEnded);
     }
 
-    fn on_message(&mut self, from: MemberId, message: &Message, now: Time) {
+    fn on_message(&mut self, from: MemberId, message: &Message, round_trip: Option<Duration>, now: Time) {
         self.heard_at = now;
         self.has_heard = true;
+        if let Some(round_trip) = round_trip {
+            RoundTrip::measure(&mut self.round_trips, round_trip);
+        }
+        // An answer may have been written at any moment since its question.
+        let said_at = now - round_trip.unwrap_or_default();
         match *message {
             Message::Scout { ref hearsay } => {
-                self.hear(from, hearsay, now);
+                self.hear(from, hearsay, said_at, now);
                 let waited = self.last_slot.map(|(began, _)| now.since(began));
                 let hearsay = self.hearsay(now);
                 self.send(from, Message::Report { waited, has_work: self.has_work, hearsay });
                 self.pass_on_demand(from, now);
             }
             Message::Report { waited, has_work, ref hearsay } => {
-                self.hear(from, hearsay, now);
+                self.hear(from, hearsay, said_at, now);
                 self.on_report(from, waited, has_work, now);
             }
             Message::Release { token, session } | Message::Passed { token, session } => {
@@ -302,10 +317,10 @@ impl Agent {
             Message::Check { token, session } => self.on_check(from, token, session, now),
             Message::Demand { member } => self.on_demand(member, now),
             Message::Holding { token, session } => {
-                if let (Some(custody), Some(rules)) = (&mut self.custody, &self.config.rules.custody)
+                if let Some(custody) = &mut self.custody
                     && custody.concerns(from, token, session)
                 {
-                    custody.prolong(rules, &self.config, now);
+                    custody.prolong(&self.config, now);
                 }
             }
         }
@@ -314,13 +329,18 @@ impl Agent {
     fn on_report(&mut self, from: MemberId, waited: Option<Duration>, has_work: bool, now: Time) {
         let (Some(hold), Some(rules)) = (&mut self.hold, &self.config.rules.scouting) else { return };
         hold.candidates.add(from, has_work, waited, rules.scouts, now);
+        // Where answers come late they decide, but not the first of them alone: the nearest would always be next.
+        let spread = self.round_trips.map_or(Duration::ZERO, RoundTrip::spread);
+        let gathered = now + spread.clamp(LEAST_SPREAD, LONGEST_SPREAD);
         match (hold.stage, hold.slot) {
-            (Stage::AwaitingReports { .. }, _) => hold.stage = Stage::Kept { until: now },
+            (Stage::AwaitingReports { .. }, _) => hold.stage = Stage::Gathering { until: gathered },
             // The Move leaves one round trip before the slot's end, so that the Ack comes just when it ends.
             (Stage::Kept { .. }, Some(end))
                 if hold.candidates.has_waiting() || !self.config.rules.is_work_conserving() =>
             {
-                hold.stage = Stage::Kept { until: end - hold.candidates.round_trip() };
+                let until = end - hold.candidates.round_trip();
+                hold.stage =
+                    if until > now { Stage::Kept { until } } else { Stage::Gathering { until: gathered } };
             }
             // A token that rests here is wanted there.
             (Stage::Kept { .. }, None)
@@ -355,7 +375,7 @@ impl Agent {
         self.check_custody_when_due(now);
         self.announce_when_due(now);
         if self.hold.is_none() && self.timer.deadline() <= now {
-            match self.timer.run_out(&self.config, now) {
+            match self.timer.run_out(self.answers_within(), &self.config, now) {
                 Alarm::Ask { count } => self.outputs.push_back(Output::Scout { count }),
                 Alarm::Regenerate => self.generate(Origin::NoNews, now),
             }
@@ -370,20 +390,18 @@ impl Agent {
     }
 
     fn offer_when_due(&mut self, now: Time) {
+        let patience = self.config.rules.scouting.as_ref().map(|rules| self.scouting_patience(rules));
         let Some(hold) = &mut self.hold else { return };
         match hold.stage {
-            Stage::Kept { until } if until <= now => {
-                // After a whole slot every answer that will come has come.
-                let patience = |rules: &rules::Scouting| hold.since + rules.patience.min(self.config.slot);
-                let patience = self.config.rules.scouting.as_ref().map(patience);
-                match patience {
-                    Some(until) if hold.candidates.best().is_none() && until > now => {
-                        hold.stage = Stage::AwaitingReports { until };
-                    }
-                    _ => self.pass_on(now),
+            Stage::Kept { until } if until <= now => match patience.map(|patience| hold.since + patience) {
+                Some(until) if hold.candidates.best().is_none() && until > now => {
+                    hold.stage = Stage::AwaitingReports { until };
                 }
+                _ => self.pass_on(now),
+            },
+            Stage::AwaitingReports { until } | Stage::Gathering { until } if until <= now => {
+                self.pass_on(now);
             }
-            Stage::AwaitingReports { until } if until <= now => self.pass_on(now),
             _ => {}
         }
     }
@@ -428,13 +446,6 @@ impl Agent {
         }
     }
 
-    fn elder_was_seen(&self, token: TokenId, born: Time, now: Time) -> bool {
-        self.config.rules.sightings.as_ref().is_some_and(|rules| {
-            let horizon = self.timer.horizon(&self.config);
-            self.sightings.elder_seen_since(token, born, horizon, rules, now).is_some()
-        })
-    }
-
     fn generate(&mut self, because: Origin, now: Time) {
         let created_ms = u64::try_from(now.wall_ms(self.wall_offset_ms)).unwrap_or(0);
         let id = TokenId { created_ms, generator: self.me, random: self.rng.next_u64() };
@@ -457,53 +468,6 @@ impl Agent {
         if let Some(custodian) = hold.custodian {
             self.send_release(custodian.member, hold.token.id, custodian.session);
         }
-    }
-
-    fn hear(&mut self, from: MemberId, hearsay: &Hearsay, now: Time) {
-        for &sighting in hearsay.iter().flatten() {
-            let Some(rules) = &self.config.rules.sightings else { return };
-            if let Some(at) = self.sightings.heard(sighting, rules, now) {
-                self.timer.news(&self.config, &mut self.rng, at);
-            }
-            self.hear_of_token_in_custody(from, sighting, now);
-        }
-        if let Some(hold) = &self.hold
-            && self.elder_was_seen(hold.token.id, hold.born(), now)
-        {
-            self.discard(Spurious::ElderSeen);
-        }
-    }
-
-    /// A sighting in a later session than that of our handoff. Only holders speak of an age of zero: if one does that is
-    /// not our taker, the token was handed on, even if the release was lost. Otherwise the taker may have kept it.
-    fn hear_of_token_in_custody(&mut self, from: MemberId, sighting: Sighting, now: Time) {
-        let (Some(custody), Some(rules)) = (&mut self.custody, &self.config.rules.custody) else { return };
-        if custody.token != sighting.token || custody.session >= sighting.session {
-            return;
-        }
-        if sighting.age.is_zero() && from != custody.taker {
-            self.custody = None;
-        } else {
-            custody.seen_alive(rules, &self.config, now - sighting.age);
-        }
-    }
-
-    /// Whether another member was heard recently. A holder that is heard but hears nothing can neither pass its token on
-    /// nor learn that others want it: it must not keep the others from making a new one.
-    fn hears_others(&self, now: Time) -> bool {
-        hold::patience(&self.config).is_none_or(|patience| now.since(self.heard_at) < patience)
-    }
-
-    /// What this member has seen and heard of tokens.
-    pub fn hearsay(&self, now: Time) -> Hearsay {
-        if self.config.rules.sightings.is_none() {
-            return Hearsay::default();
-        }
-        let mut sightings = self.sightings.clone();
-        if let Some(hold) = self.hold.as_ref().filter(|_| self.hears_others(now)) {
-            sightings.saw(hold.token.id, hold.token.session, now);
-        }
-        sightings.tell(now)
     }
 
     fn send_release(&mut self, to: MemberId, token: TokenId, session: Session) {

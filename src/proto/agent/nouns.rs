@@ -85,6 +85,9 @@ pub enum Input {
         to: MemberId,
         /// The session of the handoff.
         session: Session,
+        /// How long to wait for an answer of the taker before the question counts as lost. Zero for the rules' own least
+        /// times.
+        timeout: Duration,
     },
     /// The taker has confirmed that it holds the token.
     Confirmed {
@@ -111,6 +114,8 @@ pub enum Input {
         from: MemberId,
         /// What it says.
         message: Message,
+        /// For the answer to a question of ours: how long ago we asked. What it tells was true at some moment since.
+        round_trip: Option<Duration>,
     },
     /// Whether there is something to pull. At the start there is not.
     Work(bool),

@@ -19,8 +19,8 @@ pub(super) struct Timer {
     /// The early rules' Δ_gen.
     patience: Duration,
     deadline: Time,
-    /// Whether others were asked since the last news.
-    has_asked: bool,
+    /// When others were asked since the last news, if they were.
+    asked_at: Option<Time>,
 }
 
 /// What a member does whose timer has run out.
@@ -32,7 +32,8 @@ pub(super) enum Alarm {
     Regenerate,
 }
 
-/// How long to wait for what the others have seen: more than any round trip, and little beside the waiting before.
+/// How long to wait at least for what the others have seen: little beside the waiting before. Where answers take longer, twice
+/// as long as they take.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Over how many nominal periods quiet times are smoothed.
@@ -44,7 +45,7 @@ impl Timer {
         let patience = config.max_interval();
         let members = config.capacity;
         let mut timer =
-            Self { last_news: now, usual_quiet: None, members, patience, deadline: now, has_asked: false };
+            Self { last_news: now, usual_quiet: None, members, patience, deadline: now, asked_at: None };
         timer.wind(config, rng);
         timer
     }
@@ -94,20 +95,19 @@ impl Timer {
     /// Of a token that lives, one of those who were asked knows something fresh. That it was seen later than we knew, but
     /// long ago, is what they would say of a lost one, and no reason to wait all over again.
     fn is_comfort(&self, at: Time, usual_quiet: Duration, config: &Config) -> bool {
-        let asked_at = self.deadline - ANSWERS_WITHIN;
-        !self.has_asked || at + usual_quiet + config.slot * 2 >= asked_at
+        self.asked_at.is_none_or(|asked_at| at + usual_quiet + config.slot * 2 >= asked_at)
     }
 
     /// The timer has run out. Silence may be bad luck: that nobody happened to ask this member, or that few know it yet,
     /// as after a partition that healed. So who can ask does, once; only silence after that means that there is no token.
-    pub(super) fn run_out(&mut self, config: &Config, now: Time) -> Alarm {
+    pub(super) fn run_out(&mut self, timeout: Duration, config: &Config, now: Time) -> Alarm {
         let rules = &config.rules;
         let may_ask =
             matches!(rules.regeneration, Regeneration::Stretched { .. }) && rules.sightings.is_some();
         match &rules.scouting {
-            Some(scouting) if may_ask && !self.has_asked => {
-                self.has_asked = true;
-                self.deadline = now + ANSWERS_WITHIN;
+            Some(scouting) if may_ask && self.asked_at.is_none() => {
+                self.asked_at = Some(now);
+                self.deadline = now + ANSWERS_WITHIN.max(timeout.saturating_mul(2));
                 Alarm::Ask { count: scouting.scouts }
             }
             _ => Alarm::Regenerate,
@@ -151,7 +151,7 @@ impl Timer {
             }
         };
         self.deadline = self.last_news + wait;
-        self.has_asked = false;
+        self.asked_at = None;
     }
 
     /// Before anything was measured the usual quiet time is unknown; one nominal period stands for all of them.
@@ -247,12 +247,21 @@ mod tests {
         let (config, mut rng) = (config(Rules::guarded()), Rng::seeded(6));
         let mut timer = Timer::new(&config, &mut rng, Time::ZERO);
         let now = timer.deadline();
-        assert_eq!(timer.run_out(&config, now), Alarm::Ask { count: 8 });
+        assert_eq!(timer.run_out(Duration::ZERO, &config, now), Alarm::Ask { count: 8 });
         assert_eq!(timer.deadline(), now + ANSWERS_WITHIN);
-        assert_eq!(timer.run_out(&config, timer.deadline()), Alarm::Regenerate);
+        assert_eq!(timer.run_out(Duration::ZERO, &config, timer.deadline()), Alarm::Regenerate);
         timer.news(&config, &mut rng, now);
         assert!(timer.deadline() >= now + config.min_interval(), "news end the alarm");
-        assert_eq!(timer.run_out(&config, timer.deadline()), Alarm::Ask { count: 8 });
+        assert_eq!(timer.run_out(Duration::ZERO, &config, timer.deadline()), Alarm::Ask { count: 8 });
+    }
+
+    #[test]
+    fn slow_answers_are_waited_for() {
+        let (config, mut rng) = (config(Rules::guarded()), Rng::seeded(6));
+        let mut timer = Timer::new(&config, &mut rng, Time::ZERO);
+        let now = timer.deadline();
+        timer.run_out(Duration::from_millis(1200), &config, now);
+        assert_eq!(timer.deadline(), now + Duration::from_millis(2400));
     }
 
     #[test]
@@ -261,7 +270,7 @@ mod tests {
         let mut timer = Timer::new(&config, &mut rng, Time::ZERO);
         (1..=1000).for_each(|n| timer.news(&config, &mut rng, Time::from_secs(n * 100)));
         let now = timer.deadline();
-        timer.run_out(&config, now);
+        timer.run_out(Duration::ZERO, &config, now);
         timer.news(&config, &mut rng, now - Duration::from_secs(250));
         assert_eq!(timer.deadline(), now + ANSWERS_WITHIN, "the usual quiet time is 100 s");
         timer.news(&config, &mut rng, now - Duration::from_secs(50));
@@ -274,7 +283,7 @@ mod tests {
             let (config, mut rng) = (config(rules), Rng::seeded(7));
             let mut timer = Timer::new(&config, &mut rng, Time::ZERO);
             let now = timer.deadline();
-            assert_eq!(timer.run_out(&config, now), Alarm::Regenerate);
+            assert_eq!(timer.run_out(Duration::ZERO, &config, now), Alarm::Regenerate);
         }
     }
 

@@ -71,9 +71,10 @@ pub struct Sightings {
 /// How a giver watches over what it handed off.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Custody {
-    /// How long after the taker's slot its release may take: one handoff and a round trip, with room.
+    /// How long after the taker's slot its release may take at least: one handoff and a round trip, with room. Over long
+    /// paths twice the taker's timeout.
     pub grace: Duration,
-    /// How long to wait for the answer to a check before the next one.
+    /// How long to wait at least for the answer to a check before the next one. Over long paths the taker's timeout.
     pub check_every: Duration,
     /// How many unanswered checks mean that the token is lost. Where one datagram in five gets lost, a check and its
     /// answer fail in a third of the cases, four of them in one of sixty.
@@ -85,7 +86,8 @@ pub struct Custody {
 pub struct Scouting {
     /// d: how many members are asked.
     pub scouts: usize,
-    /// How long a holder without a slot waits for the first answer before it hands off to just anyone.
+    /// How long a holder without a slot waits at least for the first answer before it hands off to just anyone; by default
+    /// no longer than a slot. Over long paths as long as answers usually take.
     pub patience: Duration,
 }
 
@@ -98,7 +100,8 @@ pub struct Announcing {
     /// How many rounds there are, unless the token comes before. Three make up for lost datagrams; a circle in which
     /// others pull finds the member by scouting anyway.
     pub rounds: u32,
-    /// The time between two rounds, which bounds what a member can send by this.
+    /// The least time between two rounds, which bounds what a member can send by this. Over long paths the token needs longer
+    /// to come: twice as long as answers usually take.
     pub every: Duration,
 }
 

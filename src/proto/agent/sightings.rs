@@ -36,6 +36,11 @@ impl Sightings {
         self.merge(new, |new, old| new > old).then_some(at)
     }
 
+    /// Whether this token is known to have been alive at this time, or later.
+    pub(super) fn saw_since(&self, token: TokenId, at: Time) -> bool {
+        self.seen.iter().flatten().any(|seen| seen.token == token && seen.at >= at)
+    }
+
     /// What we can tell others.
     pub(super) fn tell(&self, now: Time) -> Hearsay {
         self.seen.map(|seen| {

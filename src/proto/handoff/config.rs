@@ -13,7 +13,8 @@ pub struct Config {
     /// How often a Move is sent before another taker is looked for. Three: at 10 % loss each way one live taker in 150 is
     /// given up wrongly, which costs only an attempt.
     pub move_tries: u32,
-    /// The wait for an answer at first contact, when no round trip is known: above almost all round trips on earth.
+    /// The wait for an answer at first contact, when no round trip is known: above almost all round trips on earth, and what
+    /// RFC 6298 begins with.
     pub rto_first: Duration,
     /// The shortest wait: below it a busy scheduler looks like a lost datagram.
     pub rto_min: Duration,
@@ -46,7 +47,7 @@ impl Config {
             slot,
             min_interval,
             move_tries: 3,
-            rto_first: Duration::from_millis(500),
+            rto_first: Duration::from_secs(1),
             rto_min: Duration::from_millis(100),
             rto_max: Duration::from_secs(2),
             commit_gap_max: Duration::from_secs(8),
@@ -88,9 +89,9 @@ impl Config {
         self.h_accept().saturating_add(self.nonce_tick).saturating_mul(2)
     }
 
-    /// RTO: how long to wait for an answer. Four round trips, because the round trip's spread is not known.
-    pub(super) fn rto(&self, round_trip: Option<Duration>) -> Duration {
-        let wanted = round_trip.map_or(self.rto_first, |round_trip| round_trip.saturating_mul(4));
+    /// RTO: how long to wait for an answer, by the round trips so far.
+    pub(super) fn rto(&self, timeout: Option<Duration>) -> Duration {
+        let wanted = timeout.unwrap_or(self.rto_first);
         wanted.max(self.rto_min).min(self.rto_max).max(SHORTEST)
     }
 

@@ -10,13 +10,7 @@ use super::nouns::{Dropped, Event, Message, Output};
 use super::record::{Authority, Committing};
 
 impl Handoff {
-    pub(super) fn on_offer(
-        &mut self,
-        token: TokenId,
-        taker: MemberId,
-        round_trip: Option<Duration>,
-        now: Time,
-    ) {
+    pub(super) fn on_offer(&mut self, token: TokenId, taker: MemberId, timeout: Option<Duration>, now: Time) {
         let Some(record) = self.records.get_mut(&token) else { return };
         let Authority::Holding { session } = record.authority else { return };
         if taker == self.me {
@@ -28,7 +22,7 @@ impl Handoff {
             self.drop_token(token, Dropped::SessionsUsedUp);
             return;
         };
-        let rto = self.config.rto(round_trip);
+        let rto = self.config.rto(timeout);
         record.authority = Authority::Offering { session, taker, tries: 1, rto, due: later(now, rto) };
         record.committing = None;
         self.send(taker, token, session, Message::Move, false);

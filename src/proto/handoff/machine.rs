@@ -40,7 +40,7 @@ impl Handoff {
     /// A member that starts now. It holds nothing, whatever it held when it ended (K6).
     ///
     /// `boot_secret` is 32 fresh random bytes. `wall_offset_ms` added to `now` is the wall clock, as far as this member
-    /// knows it; it only serves to refuse tokens that cannot be as young as they say.
+    /// knows it; it only serves to refuse sessions that no token of that age can have reached.
     pub fn new(
         me: MemberId,
         circle: CircleId,
@@ -73,7 +73,7 @@ impl Handoff {
         match input {
             Input::Wake => {}
             Input::Generated { token } => self.on_generated(token, now),
-            Input::Offer { token, taker, round_trip } => self.on_offer(token, taker, round_trip, now),
+            Input::Offer { token, taker, timeout } => self.on_offer(token, taker, timeout, now),
             Input::Renewed { token, session } => self.on_renewed(token, session),
             Input::SlotStopped { token } => self.on_slot_stopped(token, now),
             Input::Discard { token } => self.on_discard(token),
@@ -86,8 +86,8 @@ impl Handoff {
         self.run_deadlines(now);
     }
 
-    /// The wall clock was set forward: whether a token can be as young as it says is judged by it from now on. One that is
-    /// set back proves nothing about tokens that were good until then (I11).
+    /// The wall clock was set forward: the ages of tokens are judged by it from now on. One that is set back proves nothing
+    /// about tokens that were good until then (I11).
     pub fn set_wall_offset(&mut self, wall_offset_ms: i64) {
         self.wall_offset_ms = self.wall_offset_ms.max(wall_offset_ms);
     }

@@ -47,8 +47,8 @@ pub enum Input {
         token: TokenId,
         /// To whom.
         taker: MemberId,
-        /// The smoothed round trip to that member, if it is known.
-        round_trip: Option<Duration>,
+        /// How long to wait for that member's answer, if round trips to it were measured.
+        timeout: Option<Duration>,
     },
     /// We keep it for another slot, in this session: as if we had handed it to ourselves. Ignored unless we hold it, it is
     /// not on offer, and the session is higher than all that we have used for it.
@@ -96,8 +96,8 @@ impl fmt::Debug for Input {
         match self {
             Self::Wake => f.write_str("Wake"),
             Self::Generated { token } => write!(f, "Generated({token:?})"),
-            Self::Offer { token, taker, round_trip } => {
-                write!(f, "Offer({token:?}, {taker:?}, {round_trip:?})")
+            Self::Offer { token, taker, timeout } => {
+                write!(f, "Offer({token:?}, {taker:?}, {timeout:?})")
             }
             Self::Renewed { token, session } => write!(f, "Renewed({token:?}, {session:?})"),
             Self::SlotStopped { token } => write!(f, "SlotStopped({token:?})"),

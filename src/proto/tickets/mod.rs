@@ -57,6 +57,25 @@
 //! Whoever waits longest is served first. A holder keeps its ticket while nobody waits; when it was asked for one, nobody
 //! has one to spare, and it has pulled for a turn (or has nothing to pull), it gives its own back.
 
+//!
+//! # What differs from the paper
+//!
+//! The paper is *Dynamic and fault-tolerant cluster management* by Gidenstam, Koldehofe, Papatriantafilou and Tsigas. As
+//! printed it can give one ticket to two members.
+//!
+//! | paper | here | why |
+//! |---|---|---|
+//! | ALIVE messages are pushed to the 2k+1 nearest successors in every round | a seat asks its 2k+1 witnesses, and each answer is a lease that counts from the asking | a late ALIVE would prolong the life of an excluded member |
+//! | Algorithm 3 stops at fewer than 2k+1 ALIVEs, the text at fewer than k+1 | sure with k+1 | by the printed algorithm one crash among 20 empties the ring in 7 rounds |
+//! | an UPDATE whose status was lost leaves two views of the witnesses | a changed deed counts once more than half of the old and of the new witnesses know it, and an exclusion needs k+1 of every list that may be in force | two owners of one ticket otherwise, with k = 1 and two joins |
+//! | a temporary coordinator waits for dist(p, q) rounds | the rest of the last lease given, by the slowest clock | rounds are not in phase, and the printed TempRounds is one short |
+//! | rings of fewer than 2k+2 members are not treated | more than half of all must vouch or renounce | two members could exclude each other |
+//! | two rings that are begun with the same tickets are not treated | the first member is named in the charter, with an epoch, and signed by the authority | each of the two rings would give out every ticket |
+//! | fail-stop | a paused member finds its lease over, and a restarted one says that it has forgotten its promises | computers sleep, processes restart |
+//! | leaving is not treated where there are failures | a ticket is given back to the predecessor after the pull has ended | members that all leave would wait for each other |
+//! | an UPDATE has no version, and its sender is not checked | signed, believed only from the seat right before, and only if it is newer | a replayed or forged one would bring an excluded member back |
+//! | k+1 neighbours that crash empty the ring | k is 2 by default, and the authority can sign another ring | neighbours are often at one site |
+
 #![deny(clippy::indexing_slicing, clippy::unwrap_used)]
 
 mod anteroom;

@@ -1,12 +1,20 @@
 //! What an agent does about demand: its own, and that of others. See [`demand`](super::super::demand).
 
+use std::time::Duration;
+
 use crate::base::{MemberId, Time};
 
 use super::super::hold::Stage;
 use super::super::nouns::{Message, Output};
+use super::super::rules::Announcing;
 use super::Agent;
 
 impl Agent {
+    /// Whether another member is known to wait for the token that is here.
+    pub fn is_wanted(&self) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.candidates.has_waiting())
+    }
+
     /// There is work now. With a token here a slot begins as soon as it may; otherwise the demand is announced. A member that
     /// has never heard of another one has nobody to tell.
     pub(super) fn seek_slot(&mut self, now: Time) {
@@ -27,16 +35,22 @@ impl Agent {
     }
 
     fn announce(&mut self, now: Time) {
-        if let Some(rules) = self.config.rules.announcing() {
-            self.demands.announce(rules, now);
+        if let Some(rules) = self.announcing() {
+            self.demands.announce(&rules, now);
         }
     }
 
     pub(super) fn announce_when_due(&mut self, now: Time) {
-        let Some(rules) = self.config.rules.announcing() else { return };
-        if self.demands.take_round(rules, now) {
+        let Some(rules) = self.announcing() else { return };
+        if self.demands.take_round(&rules, now) {
             self.outputs.push_back(Output::Announce { count: rules.told });
         }
+    }
+
+    fn announcing(&self) -> Option<Announcing> {
+        let rules = self.config.rules.announcing()?;
+        let every = rules.every.max(self.round_trips.map_or(Duration::ZERO, |known| known.timeout() * 2));
+        Some(Announcing { every, ..rules.clone() })
     }
 
     /// The holder asks the member that has work; anybody else waits to be asked by the holder.
@@ -62,7 +76,7 @@ impl Agent {
     /// may be wrong.
     pub(super) fn invite(&mut self, member: MemberId, now: Time) {
         let Some(rules) = &self.config.rules.scouting else { return };
-        let (limit, patience) = (rules.scouts, self.config.skip + rules.patience.min(self.config.slot));
+        let (limit, patience) = (rules.scouts, self.config.skip + self.scouting_patience(rules));
         let Some(hold) = &mut self.hold else { return };
         if !hold.candidates.invite(member, limit, now) {
             return;

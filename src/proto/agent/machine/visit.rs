@@ -53,7 +53,7 @@ impl Agent {
         // Without an answer this member may be alone, or deaf, or unheard: then the token must not stay unasked. And
         // without a custodian a crash would leave the circle without a token for long. Any other member gives the
         // token back at once, and watches over it from then on.
-        let may_stay = hold.candidates.best().is_some() && hold.is_watched(&self.config, now);
+        let may_stay = hold.candidates.best().is_some() && hold.is_watched(self.patience_with_others(), now);
         if may_stay && self.is_token_useful_here() { self.keep(now) } else { self.offer() }
     }
 

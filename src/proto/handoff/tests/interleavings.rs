@@ -43,7 +43,7 @@ impl Circle {
 
     fn offer(&mut self, from: u8, to: u8) -> Datagram {
         let taker = member(to);
-        self.input(from, Input::Offer { token: TOKEN, taker, round_trip: None });
+        self.input(from, Input::Offer { token: TOKEN, taker, timeout: None });
         self.last()
     }
 
@@ -275,7 +275,7 @@ fn a_giver_that_restarts_anywhere_holds_nothing() {
 fn the_token_comes_back_while_its_giver_still_repeats_the_commit() {
     let mut circle = Circle::new();
     let [.., commit, stop] = circle.hand_over(1, 2);
-    circle.pass(Duration::from_millis(500));
+    circle.pass(config().rto_first);
     assert_eq!(circle.last(), commit, "no EarlyStop yet");
     let back = circle.offer(2, 1);
     let ack = circle.answer(back);
@@ -324,7 +324,7 @@ fn of_two_givers_with_one_session_one_succeeds() {
 #[test]
 fn an_offer_to_myself_is_refused_and_costs_no_session() {
     let mut circle = Circle::new();
-    circle.input(1, Input::Offer { token: TOKEN, taker: member(1), round_trip: None });
+    circle.input(1, Input::Offer { token: TOKEN, taker: member(1), timeout: None });
     assert_eq!(circle.events, [Event::Unreachable { token: TOKEN, to: member(1) }]);
     assert!(circle.sent.is_empty());
     assert_eq!(circle.machines[0].session(TOKEN), Some(Session(0)));

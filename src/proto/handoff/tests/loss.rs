@@ -84,7 +84,7 @@ impl Link {
         let giver = self.holder().expect("somebody holds it");
         let taker = self.machines[1 - giver].me;
         while self.holder() != Some(1 - giver) {
-            self.input(giver, Input::Offer { token: TOKEN, taker, round_trip: Some(ROUND_TRIP) });
+            self.input(giver, Input::Offer { token: TOKEN, taker, timeout: Some(4 * ROUND_TRIP) });
             if !self.step() || (self.holder().is_none() && self.is_over()) {
                 return false;
             }
@@ -132,7 +132,7 @@ fn on_a_dead_link_every_token_stays_where_it_is() {
     let mut link = Link::new(1.0, 3);
     link.input(0, Input::Generated { token: TOKEN });
     for _ in 0..100 {
-        link.input(0, Input::Offer { token: TOKEN, taker: member(2), round_trip: None });
+        link.input(0, Input::Offer { token: TOKEN, taker: member(2), timeout: None });
         link.step();
         assert_eq!(link.holder(), Some(0));
     }

@@ -106,7 +106,7 @@ impl Bench {
     }
 
     fn offer(&mut self, taker: u8) {
-        self.handle(Input::Offer { token: TOKEN, taker: member(taker), round_trip: None });
+        self.handle(Input::Offer { token: TOKEN, taker: member(taker), timeout: None });
     }
 
     fn receive(&mut self, from: u8, session: u64, message: Message) {

@@ -276,7 +276,7 @@ impl Tables {
         match action {
             Action::Offer(taker) => {
                 let taker = member(taker);
-                machine.handle(Input::Offer { token: TOKEN, taker, round_trip: None }, now);
+                machine.handle(Input::Offer { token: TOKEN, taker, timeout: None }, now);
             }
             Action::Renew => {
                 let session = machine.session(TOKEN).and_then(Session::next).unwrap();

@@ -43,11 +43,11 @@ fn inputs() -> impl Strategy<Value = Input> {
     let received = (0_u8..5, tokens(), sessions(), messages()).prop_map(|(from, token, session, message)| {
         Input::Received(Received { from: member(from), token, session, message })
     });
-    let round_trip = proptest::option::of((0_u64..10_000).prop_map(Duration::from_millis));
-    let offer = (tokens(), 0_u8..5, round_trip).prop_map(|(token, taker, round_trip)| Input::Offer {
+    let timeout = proptest::option::of((0_u64..10_000).prop_map(Duration::from_millis));
+    let offer = (tokens(), 0_u8..5, timeout).prop_map(|(token, taker, timeout)| Input::Offer {
         token,
         taker: member(taker),
-        round_trip,
+        timeout,
     });
     prop_oneof![
         1 => Just(Input::Wake),
