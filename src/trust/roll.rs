@@ -13,9 +13,14 @@ use super::Refusal;
 use super::authority::{Succession, check_name};
 use super::keys::{Suite, is_usable, verify};
 
-/// How far a member's wall clock may be off before certificates at the edge of their validity are misjudged. Ten minutes,
-/// like the limit on a token's birth in the future: clocks without NTP drift by less between two looks of their owner, and
-/// certificates live for months.
+/// How far a member's wall clock may be off before certificates at the edge of their validity are misjudged. Ten minutes:
+/// clocks without NTP drift by less between two looks of their owner, and certificates live for months.
+///
+/// Nothing else goes by wall clocks: they order tokens, and tokens may come from a clock that is hours ahead. In the midst of
+/// a certificate's validity clocks may differ by as much as is left on either side. A member whose clock is more than this
+/// behind refuses a certificate that was issued just now, until its clock has caught up; one whose clock is more than this
+/// ahead takes a certificate for expired that much before its end; and one that is behind by that much keeps its own
+/// for as much longer, while the others refuse it.
 pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(600);
 
 /// As in `proto::agent`, to which this room cannot look: beyond it the derived times overflow.
@@ -586,6 +591,8 @@ mod tests {
             Charter { name: "../virgo".to_owned(), ..good.clone() },
             Charter { source: "ftp://a\nb".to_owned(), ..good.clone() },
             Charter { source: "x".repeat(301), ..good.clone() },
+            Charter { aliases: vec!["x".repeat(301)], ..good.clone() },
+            Charter { aliases: vec!["x".to_owned(); 9], ..good.clone() },
         ] {
             let answer = roll().offer_charter(authority().sign_charter(wrong.clone()));
             assert!(matches!(answer, Err(Refusal::Nonsense(_))), "{wrong:?}: {answer:?}");

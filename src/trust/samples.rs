@@ -25,6 +25,7 @@ pub(super) fn charter() -> Charter {
         issued_s: NOW_S,
         name: "virgo".to_owned(),
         source: "ftp://ftp.example.org/stream/".to_owned(),
+        aliases: Vec::new(),
         slot: Duration::from_secs(4),
         skip: Duration::from_millis(100),
         capacity: 300,

@@ -22,6 +22,10 @@ pub const NAME_LIMIT: usize = 64;
 /// Bytes of a source's address, at most: a charter must fit into one datagram together with a certificate.
 pub const SOURCE_LIMIT: usize = 300;
 
+/// Further addresses of a source, at most. Together with the source's own address they have no more than [`SOURCE_LIMIT`]
+/// bytes.
+pub const ALIASES_LIMIT: usize = 8;
+
 /// Banned serial numbers, at most: the list must fit into one datagram together with a certificate. Older bans may be
 /// dropped once the certificate has expired.
 pub const BANS_LIMIT: usize = 90;
@@ -222,6 +226,9 @@ pub struct Charter {
     pub name: String,
     /// What is pulled: a URL.
     pub source: String,
+    /// Other URLs of the same source. A charter without any is written as it was before there were aliases; members of that
+    /// time refuse one with aliases, and go on by the charter that they have.
+    pub aliases: Vec<String>,
     /// Δ_op, in whole milliseconds.
     pub slot: Duration,
     /// Δ_skip, in whole milliseconds.
@@ -250,6 +257,11 @@ impl Charter {
             Mode::Tickets(ring) => Some(ring),
         }
     }
+
+    /// All addresses of the source; the first is the one by which it is called.
+    pub fn sources(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.source).chain(&self.aliases).map(String::as_str)
+    }
 }
 
 impl Signed for Charter {
@@ -266,21 +278,29 @@ impl Signed for Charter {
             RuleSet::Guarded => 3,
         });
         out.u8(self.scouts).u32(u32::try_from(self.retention.as_secs()).unwrap_or(u32::MAX));
+        let has_aliases = !self.aliases.is_empty();
         match self.mode {
-            Mode::Token => out.u8(1),
+            Mode::Token => out.u8(if has_aliases { 3 } else { 1 }),
             Mode::Tickets(Ring { tickets, faults, first, epoch }) => {
-                out.u8(2).u16(tickets).u8(faults).bytes(first.as_bytes()).u32(epoch)
+                out.u8(if has_aliases { 4 } else { 2 });
+                out.u16(tickets).u8(faults).bytes(first.as_bytes()).u32(epoch)
             }
         };
+        if has_aliases {
+            out.list(&self.aliases, |alias, out| {
+                out.text(alias);
+            });
+        }
     }
 
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self {
+        let mut charter = Self {
             circle: CircleId::from_bytes(input.array()?),
             version: input.u32()?,
             issued_s: input.u64()?,
             name: input.text(NAME_LIMIT)?,
             source: input.text(SOURCE_LIMIT)?,
+            aliases: Vec::new(),
             slot: Duration::from_millis(input.u32()?.into()),
             skip: Duration::from_millis(input.u32()?.into()),
             capacity: input.u32()?,
@@ -293,18 +313,29 @@ impl Signed for Charter {
             },
             scouts: input.u8()?,
             retention: Duration::from_secs(input.u32()?.into()),
-            mode: match input.u8()? {
-                1 => Mode::Token,
-                2 => Mode::Tickets(Ring {
-                    tickets: input.u16()?,
-                    faults: input.u8()?,
-                    first: MemberId::from_bytes(input.array()?),
-                    epoch: input.u32()?,
-                }),
-                _ => return Err(Malformed),
-            },
-            signature: input.array()?,
-        })
+            mode: Mode::Token,
+            signature: [0; 64],
+        };
+        let mode = input.u8()?;
+        charter.mode = match mode {
+            1 | 3 => Mode::Token,
+            2 | 4 => Mode::Tickets(Ring {
+                tickets: input.u16()?,
+                faults: input.u8()?,
+                first: MemberId::from_bytes(input.array()?),
+                epoch: input.u32()?,
+            }),
+            _ => return Err(Malformed),
+        };
+        if mode > 2 {
+            charter.aliases = input.list(ALIASES_LIMIT, |input| input.text(SOURCE_LIMIT))?;
+            // An empty list has another encoding: the one without a list.
+            if charter.aliases.is_empty() || charter.sources().map(str::len).sum::<usize>() > SOURCE_LIMIT {
+                return Err(Malformed);
+            }
+        }
+        charter.signature = input.array()?;
+        Ok(charter)
     }
 
     fn signature(&self) -> &Signature {
@@ -444,7 +475,9 @@ mod tests {
         assert_eq!(Charter::decode(&charter.encode()).as_ref(), Ok(&charter));
         for charter in [
             Charter { name: long(NAME_LIMIT), ..charter.clone() },
-            Charter { source: long(SOURCE_LIMIT), ..charter },
+            Charter { source: long(SOURCE_LIMIT), ..charter.clone() },
+            Charter { source: charter.source.clone() + "s", ..charter.clone() },
+            Charter { source: String::new(), aliases: vec![String::new(); ALIASES_LIMIT + 1], ..charter },
         ] {
             assert_eq!(Charter::decode(&charter.encode()), Err(Malformed));
         }
@@ -478,8 +511,10 @@ mod tests {
 
     #[test]
     fn rules_and_modes_that_do_not_exist_are_refused() {
-        let bytes = samples::longest_charter().encode();
-        let mode = bytes.len() - 64 - 24;
+        let charter = samples::longest_charter();
+        let aliases = 1 + charter.aliases.iter().map(|alias| 2 + alias.len()).sum::<usize>();
+        let bytes = charter.encode();
+        let mode = bytes.len() - 64 - aliases - 24;
         let rules = mode - 4 - 2;
         for byte in 0..=255 {
             let with = |place: usize| {
@@ -488,8 +523,26 @@ mod tests {
                 Charter::decode(&bytes)
             };
             assert_eq!(with(rules).is_ok(), (1..=3).contains(&byte), "rules {byte}");
-            assert_eq!(with(mode).is_ok(), byte == 2, "mode {byte}: the ring belongs to tickets alone");
+            assert_eq!(with(mode).is_ok(), byte == 4, "mode {byte}: the ring belongs to tickets alone");
         }
+    }
+
+    /// Members from before there were aliases go on taking such charters, and their signatures hold.
+    #[test]
+    fn a_charter_without_aliases_is_written_as_it_always_was() {
+        let charter = samples::charter_without_aliases();
+        let mut before = Writer::new();
+        before.bytes(&[1; 16]).u32(1).u64(1_700_000_000).text(&charter.name).text(&charter.source);
+        before.u32(4_000).u32(100).u32(300).u64(0).u8(3).u8(2).u32(u32::MAX);
+        before.u8(2).u16(5).u8(2).bytes(&[3; 16]).u32(1).bytes(&[2; 64]);
+        let mut bytes = charter.encode();
+        assert_eq!(bytes, before.finish());
+        let mode = bytes.len() - 64 - 24;
+        assert_eq!(bytes[mode], 2);
+        // The same with an empty list would be a second encoding.
+        bytes[mode] = 4;
+        bytes.insert(mode + 24, 0);
+        assert_eq!(Charter::decode(&bytes), Err(Malformed));
     }
 
     #[test]

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 
 use super::member_id;
 use super::records::{
-    AddressRecord, BANS_LIMIT, Bans, Certificate, Charter, Entry, Mode, NAME_LIMIT, PublicKey, Ring, RuleSet,
-    SOURCE_LIMIT, Signature,
+    ALIASES_LIMIT, AddressRecord, BANS_LIMIT, Bans, Certificate, Charter, Entry, Mode, NAME_LIMIT, PublicKey,
+    Ring, RuleSet, SOURCE_LIMIT, Signature,
 };
 use super::ticket_samples::{any_ticket_message, longest_ask};
 use super::{Body, COOL_LIMIT, Datagram, ENTRIES_LIMIT, Header, Kind, pad_to};
@@ -69,13 +69,19 @@ pub(super) fn longest_certificate(byte: u8) -> Certificate {
     certificate(byte, &"n".repeat(NAME_LIMIT))
 }
 
+/// The longest charter from before there were aliases, which is written as it was then.
+pub(super) fn charter_without_aliases() -> Charter {
+    Charter { source: "s".repeat(SOURCE_LIMIT), aliases: Vec::new(), ..longest_charter() }
+}
+
 pub(super) fn longest_charter() -> Charter {
     Charter {
         circle: CircleId::from_bytes([1; 16]),
         version: 1,
         issued_s: 1_700_000_000,
         name: "c".repeat(NAME_LIMIT),
-        source: "s".repeat(SOURCE_LIMIT),
+        source: "s".repeat(SOURCE_LIMIT - ALIASES_LIMIT),
+        aliases: vec!["a".to_owned(); ALIASES_LIMIT],
         slot: Duration::from_secs(4),
         skip: Duration::from_millis(100),
         capacity: 300,
@@ -154,6 +160,9 @@ pub(super) fn datagram(kind: Kind) -> Datagram {
     | Body::Report { entries, .. } = &mut body
     {
         *entries = vec![short_entry(4)];
+    }
+    if let Body::Charter(charter) | Body::Enrolled { charter, .. } = &mut body {
+        *charter = charter_without_aliases();
     }
     Datagram { header: header(kind), body, certificate: Some(certificate(5, "lab-e")), padding: 0 }
 }
@@ -237,8 +246,11 @@ pub(super) fn any_charter() -> impl Strategy<Value = Charter> {
     let rules = prop_oneof![Just(RuleSet::Early), Just(RuleSet::Classic), Just(RuleSet::Guarded)];
     let numbers = any::<(u32, u64, u32, u32, u32, u64, u8, u32)>();
     let modes = (rules, any_mode());
-    (any_circle(), any_text(NAME_LIMIT), any_text(SOURCE_LIMIT), numbers, modes, any_bytes()).prop_map(
-        |(circle, name, source, numbers, (rules, mode), signature)| {
+    let aliases = prop_oneof![Just(Vec::new()), vec(any_text(SOURCE_LIMIT / 16), 1..=ALIASES_LIMIT)];
+    let sources =
+        prop_oneof![(any_text(SOURCE_LIMIT), Just(Vec::new())), (any_text(SOURCE_LIMIT / 2), aliases),];
+    (any_circle(), any_text(NAME_LIMIT), sources, numbers, modes, any_bytes()).prop_map(
+        |(circle, name, (source, aliases), numbers, (rules, mode), signature)| {
             let (version, issued_s, slot, skip, capacity, bandwidth, scouts, retention) = numbers;
             Charter {
                 circle,
@@ -246,6 +258,7 @@ pub(super) fn any_charter() -> impl Strategy<Value = Charter> {
                 issued_s,
                 name,
                 source,
+                aliases,
                 slot: Duration::from_millis(slot.into()),
                 skip: Duration::from_millis(skip.into()),
                 capacity,
