@@ -1,11 +1,19 @@
 //! What a member's own visits tell about the circle: return times, access intervals, the load factor, and the verdict.
 //!
-//! The load factor is the mean access interval divided by the nominal period Δ_op·N_max; above 1 there are more members
-//! than the circle was laid out for. Everything is measured over the most recent visits only, so that it
-//! follows a circle that grows or shrinks. [`Load`] is the machine that a node (or a simulated member) runs; its
-//! [`verdict`](Load::verdict) is reached in `verdict.rs`, and [`retention`] tells whether a job loses data by it.
+//! The load factor is demand over capacity; above 1 there are more members with work than the circle was laid out for. With a
+//! token it is the mean access interval divided by the nominal period Δ_op·N_max, and no more than all known members can
+//! want; with tickets it is the members that use or want a ticket divided by the tickets. Everything is measured over the
+//! most recent visits only, so that it follows a circle that grows or shrinks.
+//!
+//! [`Load`] is the machine that a node (or a simulated member) runs. Its [`verdict`](Load::verdict) is reached in `verdict.rs`
+//! for a token and in `ring.rs` for tickets, and [`retention`] tells whether a job loses data by it.
 
+mod evidence;
+mod level;
 pub mod retention;
+mod ring;
+#[cfg(test)]
+mod situations;
 mod verdict;
 mod window;
 
@@ -14,9 +22,11 @@ use std::time::Duration;
 
 use crate::base::Time;
 
-pub use verdict::{Level, Verdict};
-pub use window::{Summary, WINDOW};
+pub use level::{Level, Verdict};
+pub use ring::RingView;
+pub use window::{RECENT, Recent, Summary, WINDOW};
 
+use ring::RingJudge;
 use verdict::Judge;
 use window::Window;
 
@@ -40,6 +50,15 @@ pub enum Input {
         /// Whether it waits at all.
         has_work: bool,
     },
+    /// How many members can want slots.
+    Demand {
+        /// This one included; `None` if not all members are known.
+        members: Option<usize>,
+        /// For how many the circle was laid out.
+        capacity: u32,
+    },
+    /// The ring of tickets, in a circle that has one. From then on the verdict is about that.
+    Ring(RingView),
     /// A slot is over, and the jobs got so many bytes.
     Carried {
         /// How many.
@@ -97,6 +116,11 @@ pub struct Load {
     access_intervals: Window,
     carried: VecDeque<u64>,
     judge: Judge,
+    ring: Option<RingJudge>,
+    has_work: bool,
+    told: Level,
+    told_since: Time,
+    changed: Option<Level>,
 }
 
 impl Load {
@@ -110,6 +134,11 @@ impl Load {
             access_intervals: Window::default(),
             carried: VecDeque::new(),
             judge: Judge::new(nominal_period),
+            ring: None,
+            has_work: false,
+            told: Level::Nominal,
+            told_since: Time::ZERO,
+            changed: None,
         }
     }
 
@@ -117,6 +146,7 @@ impl Load {
     #[must_use]
     pub fn starting(mut self, now: Time) -> Self {
         self.judge = self.judge.starting(now);
+        self.told_since = now;
         self
     }
 
@@ -126,6 +156,7 @@ impl Load {
         if nominal_period != self.nominal_period {
             self.nominal_period = nominal_period;
             self.judge.set_nominal_period(nominal_period, now);
+            self.tell(now);
         }
     }
 
@@ -143,7 +174,12 @@ impl Load {
                 }
                 self.judge.slot_began(now);
             }
-            Input::Work(has_work) => self.judge.work(has_work, now),
+            Input::Work(has_work) => {
+                self.has_work = has_work;
+                self.judge.work(has_work, now);
+            }
+            Input::Demand { members, capacity } => self.judge.demand(members, capacity),
+            Input::Ring(view) => self.ring.get_or_insert_default().handle(view, self.has_work, now),
             Input::Heard { waited: Some(waited), has_work: true } => self.judge.heard(waited),
             Input::Heard { .. } | Input::Wake => {}
             Input::Carried { bytes } => {
@@ -153,11 +189,21 @@ impl Load {
             Input::Stalled => self.judge.stalled(now),
         }
         self.judge.decide(now);
+        self.tell(now);
+    }
+
+    fn tell(&mut self, now: Time) {
+        let level = self.ring.as_ref().map_or_else(|| self.judge.level(), RingJudge::level);
+        if level != self.told {
+            (self.told, self.told_since) = (level, now);
+            self.changed = Some(level);
+        }
     }
 
     /// What to do, until there is nothing left.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.judge.poll_output()
+        let asked = self.judge.poll_ask().map(|count| Output::Ask { count });
+        asked.or_else(|| self.changed.take().map(Output::Changed))
     }
 
     /// When silence becomes evidence: then it must be woken. `None` if it waits for nothing.
@@ -167,20 +213,24 @@ impl Load {
 
     /// Whether the circle can bear its load, and why this member thinks so.
     pub fn verdict(&self, now: Time) -> Verdict {
-        self.judge.verdict(now)
+        let (load, reason) = match &self.ring {
+            Some(ring) => (ring.load(), ring.reason()),
+            None => (self.judge.load(), self.judge.reason(now)),
+        };
+        Verdict { level: self.told, load, reason, since: self.told_since }
     }
 
     /// How the circle is, without the words.
     pub fn level(&self) -> Level {
-        self.judge.level()
+        self.told
     }
 
     /// The stream rate that this member can sustain: what a slot carries over the access interval. `None` before it has
     /// pulled anything, or before anything is known of the interval.
     pub fn advice(&self) -> Option<Advice> {
         let bytes = self.carried.iter().copied().max().filter(|&bytes| bytes > 0)?;
-        let factor = self.judge.load()?;
-        let interval = (factor * self.nominal_period.as_secs_f64()).max(1e-3);
+        let interval = self.judge.interval()?.as_secs_f64().max(1e-3);
+        let factor = interval / self.nominal_period.as_secs_f64().max(1e-3);
         Some(Advice { bytes_per_sec: bytes as f64 / interval, less: (1.0 - 1.0 / factor.max(1.0)) })
     }
 
@@ -194,7 +244,8 @@ impl Load {
         self.access_intervals.summary()
     }
 
-    /// Mean access interval ÷ nominal period; above 1 is overload.
+    /// Mean access interval ÷ nominal period, over the last [`WINDOW`] intervals: for the simulator, whose members do not
+    /// come and go. A member reports the load of its [`verdict`](Load::verdict).
     pub fn factor(&self) -> Option<f64> {
         let mean = self.access_intervals()?.mean;
         Some(mean.as_secs_f64() / self.nominal_period.as_secs_f64())
@@ -256,6 +307,24 @@ mod tests {
         let summary = after_slots_at(old.chain(new)).access_intervals().unwrap();
         assert_eq!(summary.count, WINDOW);
         assert_eq!(summary.mean, Duration::from_secs(10));
+    }
+
+    /// What the next interval is expected to be: a mean over up to 256 would take hours to follow.
+    #[test]
+    fn recent_intervals_follow_a_change_within_three() {
+        let mut recent = Recent::default();
+        assert_eq!(recent.mean(), None);
+        let steady = (0..200).map(|n| n * 10);
+        let doubled = (1..=3).map(|n| 1990 + n * 20);
+        let summary = after_slots_at(steady.chain(doubled)).access_intervals().unwrap();
+        assert_eq!(summary.recent, Duration::from_secs(20));
+        assert!(summary.mean < Duration::from_secs(11));
+        for (interval, mean) in [(10, 10), (10, 10), (10, 10), (40, 20), (40, 30), (40, 40)] {
+            recent.push(Duration::from_secs(interval));
+            assert_eq!(recent.mean(), Some(Duration::from_secs(mean)));
+        }
+        let one = after_slots_at([0, 7]).access_intervals().unwrap();
+        assert_eq!(one.recent, Duration::from_secs(7));
     }
 
     #[test]

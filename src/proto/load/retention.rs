@@ -20,7 +20,7 @@ const FORESIGHT: f64 = 1.0;
 const OVER_AT: f64 = 0.4;
 
 /// A lag below this share is no trend yet: a stream that comes in large files is always a file behind.
-const TREND_FROM: f64 = 0.1;
+pub const TREND_FROM: f64 = 0.1;
 
 /// How many lags are remembered, and over what share of the retention a trend is taken.
 const REMEMBERED: usize = 64;

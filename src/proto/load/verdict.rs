@@ -12,16 +12,19 @@
 //! seconds, either way: a member's own intervals come once in a return time, which alone is too slow. Silence is
 //! evidence as well: a wait that is not over counts for what it is already.
 //!
+//! Long intervals alone do not make an overload. Slots also come late when a token was lost or members cannot be reached.
+//! So the member's directory bounds the demand: as long as no more members can want slots than the circle was laid out
+//! for, the load factor does not exceed their share, and late slots are called a disturbance.
+//!
 //! Called by [`Load`](super::Load) alone.
 
-use std::collections::VecDeque;
-use std::fmt;
 use std::time::Duration;
 
 use crate::base::Time;
 use crate::base::units::human_duration;
 
-use super::Output;
+use super::evidence::{Evidence, Hypotheses};
+use super::level::Level;
 
 /// The loads that the test for overload tells apart are 1.0, which is allowed, and 1.4; it sums up by how much the
 /// estimates exceed their middle.
@@ -65,6 +68,13 @@ const FULL_UNTIL: f64 = 0.88;
 const MEMORY: f64 = 128.0;
 const BEGINNING: f64 = 8.0;
 
+/// A member that knows how many others can want slots is late after so many times the period that these need, …
+const LATE_PERIODS: f64 = 4.0;
+/// … but not before this time, …
+const LEAST_LATE: Duration = Duration::from_secs(60);
+/// … and only after it has asked the others, who may have got work meanwhile, and has given them this time to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
 /// No slot for so many nominal periods is starvation, …
 const STARVED_PERIODS: f64 = 4.0;
 /// … if it is also so many standard deviations beyond what is usual: gaps of the classic rules have an exponential tail.
@@ -82,92 +92,9 @@ const LEARN_SCATTER: f64 = 1.0 / 32.0;
 /// Deadlines are a little late rather than early: then what they wait for has happened.
 const LATE: Duration = Duration::from_millis(1);
 
-/// How a circle bears its load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// There is room.
-    Nominal,
-    /// Near its capacity.
-    Full,
-    /// There are more members with work than it was laid out for.
-    Overloaded,
-    /// This member gets no slot at all.
-    Starved,
-}
-
-impl Level {
-    /// All of them, the mildest first.
-    pub const ALL: [Self; 4] = [Self::Nominal, Self::Full, Self::Overloaded, Self::Starved];
-
-    /// The one word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Nominal => "nominal",
-            Self::Full => "full",
-            Self::Overloaded => "overloaded",
-            Self::Starved => "starved",
-        }
-    }
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.name())
-    }
-}
-
-/// What a member says of its circle.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// How the circle is.
-    pub level: Level,
-    /// Why, in words and numbers.
-    pub reason: String,
-    /// Since when it has been so.
-    pub since: Time,
-}
-
-/// Two loads between which a test decides.
-#[derive(Clone, Copy, Debug)]
-struct Hypotheses {
-    middle: f64,
-    gap: f64,
-}
-
-impl Hypotheses {
-    fn score(self, estimate: f64, variance: f64) -> f64 {
-        self.gap * (estimate - self.middle) / variance
-    }
-}
-
-/// What has been summed up since the last moment at which nothing spoke for it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Evidence {
-    nats: f64,
-    sum: f64,
-    weight: f64,
-}
-
-impl Evidence {
-    fn add(&mut self, test: Hypotheses, estimate: f64, variance: f64) {
-        self.nats += test.score(estimate, variance);
-        if self.nats <= 0.0 {
-            *self = Self::default();
-            return;
-        }
-        self.sum += estimate / variance;
-        self.weight += 1.0 / variance;
-    }
-
-    /// The load since the change.
-    fn estimate(&self) -> Option<f64> {
-        (self.weight > 0.0).then(|| self.sum / self.weight)
-    }
-}
-
-/// Who reaches the verdict.
+/// Reaches the verdict in a circle with a token, and measures intervals in a circle with tickets.
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "three findings of their own, and whether there is work")]
+#[expect(clippy::struct_excessive_bools, reason = "four findings of their own, and whether there is work")]
 pub(super) struct Judge {
     nominal: Duration,
     has_work: bool,
@@ -177,17 +104,22 @@ pub(super) struct Judge {
     /// The mean own interval, in nominal periods.
     usual: Option<f64>,
     scatter: f64,
-    load: f64,
-    /// How many own intervals the load is worth.
+    /// The mean interval, in nominal periods.
+    measured: f64,
+    /// The number of own intervals that `measured` is worth.
     weight: f64,
+    /// The load if every member that can want slots did. `None` if the members are not all known.
+    most: Option<f64>,
     evidence: Evidence,
     asked_at: Option<Time>,
+    /// How many members to ask, as the next output.
+    ask: Option<usize>,
     is_full: bool,
-    is_overloaded: bool,
+    /// Intervals are longer than the circle was laid out for, whatever the reason.
+    is_long: bool,
+    /// The present wait is longer than the known members explain.
+    is_late: bool,
     is_starved: bool,
-    told: Level,
-    since: Time,
-    outputs: VecDeque<Output>,
 }
 
 impl Judge {
@@ -199,31 +131,35 @@ impl Judge {
             last_slot: None,
             usual: None,
             scatter: FIRST_SCATTER,
-            load: 0.0,
+            measured: 0.0,
             weight: 0.0,
+            most: None,
             evidence: Evidence::default(),
             asked_at: None,
+            ask: None,
             is_full: false,
-            is_overloaded: false,
+            is_long: false,
+            is_late: false,
             is_starved: false,
-            told: Level::Nominal,
-            since: Time::ZERO,
-            outputs: VecDeque::new(),
         }
     }
 
     /// The member has just started.
     pub(super) fn starting(mut self, now: Time) -> Self {
-        (self.since, self.work_since) = (now, now);
+        self.work_since = now;
         self
     }
 
     pub(super) fn set_nominal_period(&mut self, nominal: Duration, now: Time) {
-        let told = (self.told, self.since, self.has_work);
+        let has_work = self.has_work;
         *self = Self { scatter: self.scatter, asked_at: self.asked_at, ..Self::new(nominal) };
-        (self.told, self.since, self.has_work) = told;
-        self.work_since = now;
+        (self.has_work, self.work_since) = (has_work, now);
         self.decide(now);
+    }
+
+    /// So many members, this one included, can want slots; `None` if not all of them are known.
+    pub(super) fn demand(&mut self, members: Option<usize>, capacity: u32) {
+        self.most = members.map(|members| members as f64 / f64::from(capacity.max(1)));
     }
 
     pub(super) fn work(&mut self, has_work: bool, now: Time) {
@@ -241,9 +177,12 @@ impl Judge {
 
     pub(super) fn slot_began(&mut self, now: Time) {
         let before = self.last_slot.replace(now);
-        // Who had nothing to pull when its turn could have come did not wait for all of the time.
-        let waited = before.filter(|&before| self.has_work && self.work_since <= before + self.nominal / 2);
-        if let Some(before) = waited {
+        // A member that had nothing to pull for a part of the interval did not wait for all of it.
+        let is_wait = |&before: &Time| {
+            let idle = self.work_since.since(before);
+            self.has_work && idle <= self.nominal / 2 && idle <= now.since(before) / 2
+        };
+        if let Some(before) = before.filter(is_wait) {
             let interval = self.periods(now.since(before));
             self.weigh(interval.min(LONGEST_OWN), self.scatter);
             self.learn(interval.min(STARVED_PERIODS));
@@ -269,12 +208,12 @@ impl Judge {
     fn weigh(&mut self, estimate: f64, variance: f64) {
         let weight = self.scatter / variance;
         self.weight = (self.weight + weight).min(MEMORY);
-        self.load += (estimate - self.load) * (weight / self.weight).min(1.0);
+        self.measured += (estimate - self.measured) * (weight / self.weight).min(1.0);
         self.evidence.add(self.test(), estimate, variance);
     }
 
     fn test(&self) -> Hypotheses {
-        if self.is_overloaded { RELIEF } else { OVERLOAD }
+        if self.is_long { RELIEF } else { OVERLOAD }
     }
 
     // --- decisions --------------------------------------------------------------------------------------------
@@ -289,61 +228,64 @@ impl Judge {
                 self.turn(wait);
             }
             if (ASK..DECIDE).contains(&nats) {
-                self.ask(ASKED, ASKS_PER_PERIOD, now);
+                self.ask(ASKED, self.gap(ASKS_PER_PERIOD), now);
             } else {
-                self.ask(ASKED_AS_A_RULE, RULE_PER_PERIOD, now);
+                self.ask(ASKED_AS_A_RULE, self.gap(RULE_PER_PERIOD), now);
             }
         }
+        self.is_late = self.has_work && self.judge_lateness(now);
         let limit = if self.is_full { FULL_UNTIL } else { FULL_FROM };
-        self.is_full = self.weight >= BEGINNING && self.load >= limit;
-        self.tell(now);
+        self.is_full = self.weight >= BEGINNING && self.capped() >= limit;
     }
 
-    /// Overloaded, or no longer. What was measured before the change is no measure any more.
+    /// Long intervals begin, or end. The measurements from before the change do not count any more.
     fn turn(&mut self, wait: f64) {
-        let pending = if self.is_overloaded { 0.0 } else { wait };
-        self.load = self.evidence.estimate().unwrap_or(pending).max(pending);
+        let pending = if self.is_long { 0.0 } else { wait };
+        self.measured = self.evidence.estimate().unwrap_or(pending).max(pending);
         self.weight = self.weight.min(BEGINNING);
-        self.is_overloaded = !self.is_overloaded;
+        self.is_long = !self.is_long;
         self.evidence = Evidence::default();
     }
 
-    /// A verdict is about those who wait. Who has had nothing to pull for a period waits for nothing, and knows nothing.
+    /// A verdict is about those who wait. A member that has had nothing to pull for a period does not know any more.
     fn forget_when_idle(&mut self, now: Time) {
         if !self.has_work && now.since(self.work_since) >= self.nominal {
             self.evidence = Evidence::default();
             self.weight = 0.0;
             self.is_full = false;
-            self.is_overloaded = false;
+            self.is_long = false;
         }
         self.is_starved &= self.has_work;
     }
 
-    fn ask(&mut self, count: usize, per_period: f64, now: Time) {
-        if self.asked_at.is_none_or(|at| now >= at + self.gap(per_period)) {
-            self.asked_at = Some(now);
-            self.outputs.push_back(Output::Ask { count });
+    /// Before the wait is called late, the others are asked whether they want slots, too.
+    fn judge_lateness(&mut self, now: Time) -> bool {
+        let Some(late_at) = self.late_at().filter(|late_at| now >= *late_at) else { return false };
+        if self.asked_at.is_none_or(|at| at < late_at) {
+            self.ask(ASKED, Duration::ZERO, now);
         }
+        self.is_late || self.asked_at.is_some_and(|at| now >= at + ANSWER_WITHIN)
     }
 
-    fn tell(&mut self, now: Time) {
-        let level = match self {
-            Self { is_starved: true, .. } => Level::Starved,
-            Self { is_overloaded: true, .. } => Level::Overloaded,
-            Self { is_full: true, .. } => Level::Full,
-            _ => Level::Nominal,
-        };
-        if level != self.told {
-            self.told = level;
-            self.since = now;
-            self.outputs.push_back(Output::Changed(level));
+    /// From when on the present wait is longer than the known members explain.
+    fn late_at(&self) -> Option<Time> {
+        let (usual, most) = (self.usual?, self.most?);
+        let wait = self.span(self.unusual(usual).max(LATE_PERIODS * most)).max(LEAST_LATE);
+        Some(self.really_waiting_since() + wait)
+    }
+
+    fn ask(&mut self, count: usize, gap: Duration, now: Time) {
+        if self.asked_at.is_none_or(|at| now >= at + gap) {
+            self.asked_at = Some(now);
+            self.ask = Some(count);
         }
     }
 
     // --- what is said -----------------------------------------------------------------------------------------
 
-    pub(super) fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+    /// How many members to ask, once.
+    pub(super) fn poll_ask(&mut self) -> Option<usize> {
+        self.ask.take()
     }
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
@@ -358,47 +300,69 @@ impl Judge {
             let again = asked_at + self.gap(ASKS_PER_PERIOD) + LATE;
             at(wait).max(again)
         });
+        let late = self.late_at().filter(|_| !self.is_late).map(|late_at| {
+            let answered = asked_at + ANSWER_WITHIN;
+            if asked_at < late_at { late_at + LATE } else { answered + LATE }
+        });
         let as_a_rule = asked_at + self.gap(RULE_PER_PERIOD) + LATE;
-        starved.into_iter().chain(suspicious).chain([as_a_rule]).min()
+        starved.into_iter().chain(suspicious).chain(late).chain([as_a_rule]).min()
     }
 
     pub(super) fn level(&self) -> Level {
-        self.told
+        let can_be_too_much = self.most.is_none_or(|most| most > 1.0);
+        match self {
+            Self { is_starved: true, .. } => Level::Starved,
+            Self { is_long: true, .. } if can_be_too_much => Level::Overloaded,
+            Self { is_long: true, .. } | Self { is_late: true, .. } => Level::Disturbed,
+            Self { is_full: true, .. } => Level::Full,
+            _ => Level::Nominal,
+        }
     }
 
-    /// The load factor as far as it is known; of late, where it has changed.
+    /// The load factor, once enough was measured; of late, where it has changed.
     pub(super) fn load(&self) -> Option<f64> {
-        (self.weight >= 1.0).then_some(self.load)
+        (self.weight >= BEGINNING || self.is_long).then(|| self.capped())
     }
 
-    pub(super) fn verdict(&self, now: Time) -> Verdict {
-        Verdict { level: self.told, reason: self.reason(now), since: self.since }
+    /// The mean time between two slots, as far as it is known.
+    pub(super) fn interval(&self) -> Option<Duration> {
+        (self.weight >= 1.0).then(|| self.span(self.measured))
     }
 
-    fn reason(&self, now: Time) -> String {
+    /// Demand is no more than all members can want.
+    fn capped(&self) -> f64 {
+        self.measured.min(self.most.unwrap_or(f64::INFINITY))
+    }
+
+    pub(super) fn reason(&self, now: Time) -> String {
         let period = human_duration(self.nominal);
-        match (self.told, self.load()) {
-            (Level::Starved, _) => {
-                let wait = human_duration(now.since(self.waiting_since()));
-                let usual = human_duration(self.span(self.usual.unwrap_or(1.0)));
-                format!(
-                    "no slot for {wait} though there is something to pull; usually one comes every {usual}"
-                )
+        let interval = human_duration(self.span(self.measured));
+        let times = self.measured;
+        match (self.level(), self.load()) {
+            (Level::Starved, _) => self.starving(now),
+            (Level::Disturbed, _) if !self.is_long => {
+                format!("{}; a token was lost, or members cannot be reached", self.starving(now))
             }
-            (Level::Overloaded, Some(load)) => format!(
-                "a slot comes every {}, {load:.2} times the period of {period} for which the circle was laid out",
-                human_duration(self.span(load)),
+            (Level::Disturbed, _) => format!(
+                "a slot comes every {interval}, {times:.2} times the period of {period} for which the circle was laid out, \
+                 though no more members are known than it was laid out for: tokens were lost, or members cannot be reached"
             ),
-            (Level::Full, Some(load)) => {
-                format!(
-                    "{:.0} % of the capacity is in use; a slot comes every {period} when all is",
-                    load * 100.0
-                )
+            (Level::Overloaded, Some(load)) => format!(
+                "demand is {load:.2} times the capacity: a slot comes every {interval}, and the circle was laid out for one \
+                 every {period}"
+            ),
+            (_, Some(load)) => {
+                format!("{} of the capacity is in use: a slot comes every {interval}", percent(load))
             }
-            (_, Some(load)) => format!("{:.0} % of the capacity is in use", load * 100.0),
             _ if !self.has_work => "nothing to pull, so nothing to wait for".to_owned(),
             _ => "too few slots so far to tell".to_owned(),
         }
+    }
+
+    fn starving(&self, now: Time) -> String {
+        let wait = human_duration(now.since(self.really_waiting_since()));
+        let usual = human_duration(self.span(self.usual.unwrap_or(1.0)));
+        format!("no slot for {wait} though there is something to pull; usually one comes every {usual}")
     }
 
     // --- measures ---------------------------------------------------------------------------------------------
@@ -409,17 +373,26 @@ impl Judge {
         self.last_slot.map_or(work_since, |last_slot| last_slot.max(work_since))
     }
 
+    /// From when on it has waited, by the clock.
+    fn really_waiting_since(&self) -> Time {
+        self.last_slot.map_or(self.work_since, |last_slot| last_slot.max(self.work_since))
+    }
+
     /// What a wait that is not over says already.
     fn pending(&self, wait: f64) -> f64 {
-        if self.is_overloaded {
+        if self.is_long {
             return 0.0;
         }
         OVERLOAD.score(wait.min(LONGEST_OWN), self.scatter).max(0.0)
     }
 
     fn starvation(&self) -> f64 {
-        let unusual = self.usual.unwrap_or(1.0) * (1.0 + STARVED_DEVIATIONS * self.scatter.sqrt());
-        unusual.max(STARVED_PERIODS)
+        self.unusual(self.usual.unwrap_or(1.0)).max(STARVED_PERIODS)
+    }
+
+    /// A wait that does not come by chance, in nominal periods.
+    fn unusual(&self, usual: f64) -> f64 {
+        usual * (1.0 + STARVED_DEVIATIONS * self.scatter.sqrt())
     }
 
     /// The least time between two rounds of questions.
@@ -434,7 +407,7 @@ impl Judge {
             return Some(0.0);
         }
         let wait = OVERLOAD.middle + missing * self.scatter / OVERLOAD.gap;
-        (wait <= LONGEST_OWN && !self.is_overloaded).then_some(wait)
+        (wait <= LONGEST_OWN && !self.is_long).then_some(wait)
     }
 
     fn periods(&self, span: Duration) -> f64 {
@@ -444,6 +417,12 @@ impl Judge {
     fn span(&self, periods: f64) -> Duration {
         Duration::try_from_secs_f64(periods * self.nominal.as_secs_f64()).unwrap_or(Duration::MAX)
     }
+}
+
+/// A share of the capacity for people: no more than all of it is in use, and a small share is not nothing.
+fn percent(load: f64) -> String {
+    let percent = load.min(1.0) * 100.0;
+    if percent < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
 /// How far twice the wait of a random member is from the load of 1, squared: `E[A]` = (1 + c²)/2 and `E[A²]` = (1 + 3c²)/3 of
@@ -457,7 +436,7 @@ fn hearsay_variance(scatter: f64) -> f64 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{Input, Load};
+    use super::super::{Input, Load, Output};
     use super::*;
     use crate::base::Rng;
 
@@ -608,7 +587,7 @@ mod tests {
         #[test]
         fn any_inputs_at_any_times_are_survived_and_the_idle_never_complain(
             period in prop_oneof![Just(0), 1_u64..1_000_000_000_000, any::<u64>()],
-            inputs in proptest::collection::vec((0_u8..8, any::<u64>(), 0_u64..1 << 50), 0..200),
+            inputs in proptest::collection::vec((0_u8..10, any::<u64>(), 0_u64..1 << 50), 0..200),
         ) {
             let mut load = Load::new(Duration::from_nanos(period));
             let (mut now, mut has_work) = (Time::ZERO, false);
@@ -621,6 +600,7 @@ mod tests {
                     3 | 4 => Input::Heard { waited: Some(Duration::from_nanos(number)), has_work: true },
                     5 => Input::Carried { bytes: number },
                     6 => Input::Stalled,
+                    7 | 8 => Input::Demand { members: (kind == 7).then_some(usize::from(number.to_le_bytes()[0] % 9)), capacity: 4 },
                     _ => Input::Wake,
                 };
                 if let Input::Work(work) = input {

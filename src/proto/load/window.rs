@@ -6,6 +6,31 @@ use std::time::Duration;
 /// How many intervals are looked at: enough for a 99th percentile that means something, few enough to follow a change.
 pub const WINDOW: usize = 256;
 
+/// How many intervals are recent: after so many at a new pace nothing of the old one is left, and one that was unusually
+/// short or long counts for a third.
+pub const RECENT: usize = 3;
+
+/// The last [`RECENT`] intervals of one kind: what to expect of the next one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Recent {
+    /// The newest first.
+    last: [Option<Duration>; RECENT],
+}
+
+impl Recent {
+    /// Another one.
+    pub fn push(&mut self, interval: Duration) {
+        self.last.rotate_right(1);
+        self.last[0] = Some(interval);
+    }
+
+    /// Their mean; `None` before the first.
+    pub fn mean(&self) -> Option<Duration> {
+        let known: Vec<Duration> = self.last.iter().flatten().copied().collect();
+        mean(known.iter())
+    }
+}
+
 /// A summary of the most recent intervals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
@@ -13,6 +38,8 @@ pub struct Summary {
     pub count: usize,
     /// The mean.
     pub mean: Duration,
+    /// The mean of the last [`RECENT`].
+    pub recent: Duration,
     /// Half of them are no longer.
     pub p50: Duration,
     /// Nine of ten are no longer.
@@ -50,6 +77,7 @@ impl Window {
         Some(Summary {
             count,
             mean: mean(self.0.iter()).unwrap_or_default(),
+            recent: mean(self.0.range(count.saturating_sub(RECENT)..)).unwrap_or_default(),
             p50: percentile(50),
             p90: percentile(90),
             p99: percentile(99),
