@@ -11,12 +11,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::{Rng, Session, Time, TokenId};
+use crate::base::{Rng, Time, TokenId};
 use crate::proto::agent::{Agent, Config, Event, Input, Invalid, Message, Origin, Output, Rules, Token};
 use crate::proto::load;
 
 use super::measure::{Meter, Outcome};
 use super::numbers::{member_id, member_number};
+use super::parcel::{Fault, Parcel};
 use super::presence::Presence;
 use super::queue::{Mail, Timers};
 use super::scenario::Scenario;
@@ -30,50 +31,6 @@ const GIVE_UP_AFTER: Duration = Duration::from_millis(1500);
 
 /// Wall time at the start of every run, in milliseconds since 1970. Any would do; tokens only need an order.
 const WALL_START_MS: i64 = 1_600_000_000_000;
-
-/// What is under way.
-#[derive(Debug)]
-enum Parcel {
-    Message {
-        from: u32,
-        to: u32,
-        message: Message,
-    },
-    Offer {
-        giver: u32,
-        taker: u32,
-    },
-    Accept {
-        giver: u32,
-        taker: u32,
-    },
-    Refuse {
-        giver: u32,
-        taker: Option<u32>,
-    },
-    Token {
-        giver: u32,
-        taker: u32,
-        token: Token,
-    },
-    Confirm {
-        giver: u32,
-        token: TokenId,
-        session: Session,
-    },
-    Fault(Fault),
-    Restart(u32),
-    /// So many members join at once.
-    Surge(usize),
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Fault {
-    LoseToken,
-    Crash,
-    Join,
-    Leave,
-}
 
 /// One run.
 #[derive(Debug)]
@@ -207,7 +164,9 @@ impl Circle {
                     if let Message::Report { waited, has_work, .. } = message {
                         self.judge(to, load::Input::Heard { waited, has_work });
                     }
-                    self.tell(to, Input::Received { from: member_id(from), message });
+                    let is_answer = matches!(message, Message::Report { .. });
+                    let round_trip = is_answer.then_some(self.scenario.delay * 2);
+                    self.tell(to, Input::Received { from: member_id(from), message, round_trip });
                 }
             }
             Parcel::Offer { giver, taker } => {
@@ -247,7 +206,8 @@ impl Circle {
     fn on_accept(&mut self, giver: u32, taker: u32) {
         let session = self.agent(giver).and_then(Agent::token).and_then(|token| token.session.next());
         if let Some(session) = session.filter(|_| self.is_up(giver)) {
-            self.tell(giver, Input::Accepted { to: member_id(taker), session });
+            let timeout = self.scenario.delay * 2;
+            self.tell(giver, Input::Accepted { to: member_id(taker), session, timeout });
         }
     }
 

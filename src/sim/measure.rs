@@ -140,6 +140,7 @@ pub struct Outcome {
     pub(super) access_intervals: Spread,
     pub(super) return_times: Spread,
     pub(super) recovery: Spread,
+    pub(super) stabilisation: Spread,
     pub(super) slots: u64,
     pub(super) skips: u64,
     pub(super) regenerated: u64,
@@ -165,6 +166,7 @@ impl Outcome {
         self.access_intervals.add(&other.access_intervals);
         self.return_times.add(&other.return_times);
         self.recovery.add(&other.recovery);
+        self.stabilisation.add(&other.stabilisation);
         self.slots += other.slots;
         self.skips += other.skips;
         self.regenerated += other.regenerated;
@@ -226,6 +228,12 @@ impl Outcome {
     pub fn recovery(&self) -> &Spread {
         &self.recovery
     }
+
+    /// The times from the loss of the last token to the end of the last time without a token that followed, before the
+    /// next such loss or the end of the run: from then on the circle worked.
+    pub fn stabilisation(&self) -> &Spread {
+        &self.stabilisation
+    }
 }
 
 /// Measures one run.
@@ -237,8 +245,18 @@ pub(super) struct Meter {
     nominal_period: Duration,
     /// Since when there has been no token, because one was lost.
     bereft_since: Option<Time>,
+    /// The last loss of the last token.
+    aftermath: Option<Aftermath>,
     in_passing: Occupancy,
     idle_in_passing_since: Option<Time>,
+}
+
+/// What followed the loss of the last token. The new token may be removed as spurious, and then there is none again.
+#[derive(Clone, Copy, Debug)]
+struct Aftermath {
+    lost_at: Time,
+    /// When a token was made while there was none, the last time that this happened.
+    ended_at: Option<Time>,
 }
 
 /// What is remembered of one member; kept small, there may be a million.
@@ -257,6 +275,7 @@ impl Meter {
             loads: vec![Load::new(nominal_period); members.min(METERED)],
             nominal_period,
             bereft_since: None,
+            aftermath: None,
             in_passing: Occupancy::default(),
             idle_in_passing_since: None,
         }
@@ -307,6 +326,9 @@ impl Meter {
     }
 
     pub(super) fn token_made(&mut self, is_first: bool, now: Time) {
+        if let Some(aftermath) = self.aftermath.as_mut().filter(|_| self.outcome.tokens.level() == 0) {
+            aftermath.ended_at = Some(now);
+        }
         self.outcome.tokens.rise(now);
         if !is_first {
             self.outcome.regenerated += 1;
@@ -322,11 +344,21 @@ impl Meter {
     }
 
     pub(super) fn token_lost(&mut self, now: Time) {
-        self.outcome.tokens.fall(now);
-        self.outcome.lost += 1;
-        if self.outcome.tokens.level() == 0 {
+        if self.outcome.tokens.level() == 1 {
+            self.end_aftermath(now);
+            self.aftermath = Some(Aftermath { lost_at: now, ended_at: None });
             self.bereft_since = Some(now);
         }
+        self.outcome.tokens.fall(now);
+        self.outcome.lost += 1;
+    }
+
+    /// What happens from now on does not belong to the last loss. Without a token the end is not known: it is now or later.
+    fn end_aftermath(&mut self, now: Time) {
+        let Some(Aftermath { lost_at, ended_at }) = self.aftermath.take() else { return };
+        let has_token = self.outcome.tokens.level() > 0;
+        let end = ended_at.filter(|_| has_token).unwrap_or(now);
+        self.outcome.stabilisation.record(end.since(lost_at));
     }
 
     pub(super) fn token_left(&mut self, now: Time) {
@@ -352,6 +384,7 @@ impl Meter {
         self.outcome.pulling.settle(now);
         self.outcome.tokens.settle(now);
         self.note_passing(now);
+        self.end_aftermath(now);
         self.outcome.simulated = now.since(Time::ZERO);
         let active = (0..).zip(&self.members).filter(|(member, _)| has_work(*member));
         self.outcome.jain.push(jain(active.map(|(_, meter)| f64::from(meter.slots))));
@@ -408,6 +441,30 @@ mod tests {
         assert_eq!(a.max_s(), Some(100.0));
         assert!((a.quantile_s(0.8).unwrap() - 80.0).abs() < 0.1);
         assert_eq!(Spread::default().mean_s(), None);
+    }
+
+    #[test]
+    fn a_circle_is_stable_from_the_end_of_the_last_time_without_a_token() {
+        let at = Time::from_secs;
+        let mut meter = Meter::new(1, Duration::from_secs(1));
+        meter.token_made(true, at(0));
+        meter.token_lost(at(10));
+        meter.token_made(false, at(12));
+        meter.token_made(false, at(13));
+        meter.token_removed(at(14));
+        meter.token_removed(at(15));
+        meter.token_made(false, at(40));
+        meter.token_lost(at(100));
+        meter.token_made(false, at(107));
+        meter.token_lost(at(200));
+        let outcome = meter.finish(&|_| true, at(250));
+        let spans = |spread: &Spread| (spread.count(), spread.mean_s(), spread.max_s());
+        assert_eq!(spans(outcome.recovery()), (2, Some(4.5), Some(7.0)), "to the first new token");
+        assert_eq!(
+            spans(outcome.stabilisation()),
+            (3, Some(29.0), Some(50.0)),
+            "30 s, 7 s and not before the end"
+        );
     }
 
     #[test]

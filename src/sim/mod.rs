@@ -12,6 +12,7 @@ mod clock;
 pub mod figures;
 mod measure;
 mod numbers;
+mod parcel;
 mod presence;
 mod queue;
 mod report;
@@ -26,7 +27,7 @@ pub mod whole;
 
 pub use circle::Circle;
 pub use measure::{Outcome, Spread};
-pub use report::{Overload, Quantiles, Report, ShareOfTime, ShareOfTokens};
+pub use report::{Buffer, Overload, Quantiles, Report, ShareOfTime, ShareOfTokens};
 pub use scenario::{Churn, Coordination, Scenario, Surge, View};
 pub use trace::{Moment, Trace};
 pub use uncoordinated::Uncoordinated;

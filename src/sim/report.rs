@@ -37,6 +37,9 @@ pub struct Report {
     pub lost: u64,
     /// Time from the loss of the last token to the next token.
     pub recovery_s: Recovery,
+    /// Time from the loss of the last token until the circle works: to the end of the last time without a token before the
+    /// next loss.
+    pub stabilisation_s: Recovery,
     /// Visits that gave no slot, per slot.
     pub skips_per_slot: f64,
     /// Jain's fairness of the number of slots: 1 if all members had as many. The mean of the runs.
@@ -46,6 +49,9 @@ pub struct Report {
     /// What the members said of their load, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overload: Option<Overload>,
+    /// What a source must keep of a stream, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buffer: Option<Buffer>,
     /// Simulated events, in all runs.
     pub events: u64,
     /// Real time that the runs took, added up over the cores.
@@ -108,6 +114,8 @@ pub struct Quantiles {
 pub struct Recovery {
     /// The mean.
     pub mean: Option<f64>,
+    /// The median.
+    pub p50: Option<f64>,
     /// 99 % are no longer.
     pub p99: Option<f64>,
     /// The longest.
@@ -127,6 +135,50 @@ pub struct Overload {
     pub told_after_s: Quantiles,
     /// Members that never did.
     pub untold: u64,
+}
+
+/// What a source must keep of a stream: all that it produces from the beginning of a member's slot to the beginning of
+/// the next. The papers' case study sizes the buffer of an instrument so. `None` (`null`) where no member had two slots.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Buffer {
+    /// What the stream produces, in bytes per second.
+    pub stream_bytes_per_s: u64,
+    /// Enough for 99 % of the access intervals, in seconds.
+    pub p99_s: Option<f64>,
+    /// The same in bytes.
+    pub p99_bytes: Option<u64>,
+    /// Enough for 99.9 % of the access intervals, in seconds.
+    pub p999_s: Option<f64>,
+    /// The same in bytes.
+    pub p999_bytes: Option<u64>,
+    /// Enough for the longest access interval, in seconds.
+    pub max_s: Option<f64>,
+    /// The same in bytes.
+    pub max_bytes: Option<u64>,
+}
+
+impl Buffer {
+    /// The buffer for a stream of this rate, by the access intervals of an outcome.
+    pub fn new(stream_bytes_per_s: u64, outcome: &Outcome) -> Self {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a cast from float saturates"
+        )]
+        let bytes = |seconds: Option<f64>| seconds.map(|s| (s * stream_bytes_per_s as f64).ceil() as u64);
+        let intervals = &outcome.access_intervals;
+        let [percent, permille] = [0.99, 0.999].map(|share| intervals.quantile_s(share));
+        let max_s = intervals.max_s();
+        Self {
+            stream_bytes_per_s,
+            p99_s: percent,
+            p99_bytes: bytes(percent),
+            p999_s: permille,
+            p999_bytes: bytes(permille),
+            max_s,
+            max_bytes: bytes(max_s),
+        }
+    }
 }
 
 impl Overload {
@@ -174,10 +226,12 @@ impl Report {
             removed: outcome.removed,
             lost: outcome.lost,
             recovery_s: Recovery::of(&outcome.recovery),
+            stabilisation_s: Recovery::of(&outcome.stabilisation),
             skips_per_slot: outcome.skips as f64 / outcome.slots.max(1) as f64,
             jain: mean(&outcome.jain).unwrap_or(1.0),
             load_factor: mean(&outcome.load_factors),
             overload: outcome.verdicts().map(Overload::of),
+            buffer: None,
             events: outcome.events,
             elapsed_s,
         }
@@ -185,7 +239,8 @@ impl Report {
 }
 
 impl Quantiles {
-    fn of(spread: &Spread) -> Self {
+    /// Of a measured distribution.
+    pub fn of(spread: &Spread) -> Self {
         Self {
             mean: spread.mean_s(),
             p50: spread.quantile_s(0.5),
@@ -199,7 +254,12 @@ impl Quantiles {
 
 impl Recovery {
     fn of(spread: &Spread) -> Self {
-        Self { mean: spread.mean_s(), p99: spread.quantile_s(0.99), max: spread.max_s() }
+        Self {
+            mean: spread.mean_s(),
+            p50: spread.quantile_s(0.5),
+            p99: spread.quantile_s(0.99),
+            max: spread.max_s(),
+        }
     }
 }
 

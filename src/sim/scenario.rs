@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use crate::proto::agent::{Config, Invalid, Rules};
+use crate::proto::agent::{Config, Intervals, Invalid, Rules};
 
 /// The largest circle that can be simulated; memory, about half a kilobyte per member, is the limit.
 const MEMBERS_LIMIT: usize = 20_000_000;
+
+/// More than any benchmark needs, and far from an overflow.
+const WAIT_LIMIT: f64 = 100.0;
 
 /// One circle to simulate.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +25,11 @@ pub struct Scenario {
     pub slot: Duration,
     /// Δ_skip.
     pub skip: Duration,
+    /// Δ_min, Δ_max and γ, where they are not derived from the slot and the capacity.
+    pub intervals: Intervals,
+    /// How long uncoordinated members wait at most between the beginnings of two slots, in Δ_min; `None` for Δ_max. The
+    /// paper of 2006/07 has 1.5, that of 2009 has 3.
+    pub longest_wait: Option<f64>,
     /// The virtual time of one run.
     pub duration: Duration,
     /// How often a token gets lost: at every such moment the next handoff loses the token; `None` for never.
@@ -52,7 +60,7 @@ pub struct Surge {
 /// How the members take turns.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Coordination {
-    /// Not at all: each pulls for one slot at random intervals between Δ_min and Δ_max.
+    /// Not at all: each pulls for one slot at random intervals between Δ_min and [`Scenario::longest_wait`].
     Uncoordinated,
     /// By tokens and these rules.
     Agents(Rules),
@@ -102,6 +110,8 @@ impl Default for Scenario {
             capacity: 300,
             slot: Duration::from_secs(4),
             skip: Duration::from_millis(100),
+            intervals: Intervals::default(),
+            longest_wait: None,
             duration: Duration::from_secs(100_000),
             loss_every: None,
             delay: Duration::ZERO,
@@ -121,9 +131,22 @@ impl Scenario {
         self.active.is_none_or(is_active)
     }
 
+    /// How long an uncoordinated member waits at most from the beginning of one slot to that of the next.
+    pub(super) fn longest_interval(&self, config: &Config) -> Duration {
+        self.longest_wait
+            .map_or_else(|| config.max_interval(), |factor| config.min_interval().mul_f64(factor))
+    }
+
     /// The agents' configuration, if everything makes sense; otherwise the field that does not.
     pub fn config(&self, rules: &Rules) -> Result<Config, Invalid> {
         let config = Config::new(self.slot, self.skip, self.capacity, rules.clone())?;
+        let config = config.with_intervals(self.intervals)?;
+        if self.longest_wait.is_some_and(|factor| !(1.0..=WAIT_LIMIT).contains(&factor)) {
+            return Err(Invalid::new(
+                "longest-wait",
+                format!("must be between 1 and {WAIT_LIMIT} times Δ_min"),
+            ));
+        }
         if self.members < 1 || self.members > MEMBERS_LIMIT {
             return Err(Invalid::new("members", format!("must be between 1 and {MEMBERS_LIMIT}")));
         }
@@ -187,6 +210,9 @@ mod tests {
         assert_eq!(complaint(|s| s.capacity = 0), "capacity");
         assert_eq!(complaint(|s| s.view = View::Random(0)), "view");
         assert_eq!(complaint(|s| s.view = View::Random(300)), "view");
+        assert_eq!(complaint(|s| s.intervals.min = Some(Duration::ZERO)), "min-interval");
+        assert_eq!(complaint(|s| s.longest_wait = Some(0.5)), "longest-wait");
+        assert_eq!(complaint(|s| s.longest_wait = Some(f64::NAN)), "longest-wait");
         assert_eq!(complaint(|s| s.loss_every = Some(Duration::ZERO)), "loss-every");
         assert_eq!(complaint(|s| s.churn.join_every = Some(Duration::ZERO)), "join-every");
     }

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use rayon::prelude::*;
 use stroll::proto::agent::Event;
 use stroll::proto::tickets::Config;
-use stroll::sim::figures::{self, Points, SharesByMembers, TokensOverTime};
+use stroll::sim::figures::{self, NamedSpreads, Points, SharesByMembers, TokensOverTime};
 use stroll::sim::tickets::Availability;
 use stroll::sim::{Circle, Coordination, Moment, Outcome, Scenario, Spread, Trace, View};
 
@@ -16,14 +16,21 @@ use super::runs::{self, Job};
 use crate::cli::exit::NotFound;
 use crate::cli::progress::{Progress, Style};
 
-/// Memberships in percent of the capacity: the range of the 2009 paper.
-const MEMBERSHIPS: [u32; 6] = [70, 80, 90, 100, 110, 120];
+/// Memberships in percent of the capacity: the range of the 2009 paper, after the half full circle of the earlier one.
+const MEMBERSHIPS: [u32; 7] = [HALF, 70, 80, 90, FULL, 110, 120];
+const FULL: u32 = 100;
+const HALF: u32 = 50;
 
 /// How much of a run the number of tokens is shown for: more would be a black bar.
 const TOKENS_SHOWN_PERIODS: u32 = 20;
 
-/// Where a scenario has no losses, stabilisation is shown with one every so many nominal periods.
+/// Where a scenario has no losses, regeneration is shown with one every so many nominal periods.
 const LOSS_EVERY_PERIODS: u32 = 8;
+
+/// Stabilisation is shown after one loss per run, so many nominal periods after its start, and observed for almost as long;
+/// and in at least so many runs.
+const SETTLED_PERIODS: u32 = 60;
+const STABILISATION_RUNS: u32 = 50;
 
 /// Shares of tickets that are held, for the figure of tickets.
 const HELD: [f64; 3] = [0.5, 0.75, 0.9];
@@ -93,38 +100,121 @@ pub(super) fn draw(folder: &Path, plan: &Plan, outcomes: &[Outcome], progress: S
     let pulling: Vec<_> = names().zip(outcomes.iter().map(Outcome::pulling_percent)).collect();
     write("concurrent-operations.svg", figures::concurrent_operations(&pulling)?)?;
 
-    let nominal = plan.rule_sets.first().map_or(0.0, |rules| nominal_period(&rules.scenario).as_secs_f64());
+    let nominal_s = plan.nominal_period_s();
     let intervals: Vec<_> = names().zip(outcomes.iter().map(Outcome::access_intervals)).collect();
-    write("access-intervals.svg", figures::access_intervals(&intervals, nominal)?)?;
+    write("access-intervals.svg", figures::access_intervals(&intervals, nominal_s)?)?;
 
-    write("memberships.svg", figures::memberships(&memberships(plan, progress)?)?)?;
+    let by_membership = outcomes_by_membership(plan, progress)?;
+    write("memberships.svg", figures::memberships(&shares_by_membership(&by_membership))?)?;
+    let intervals = intervals_by_membership(&by_membership);
+    write("intervals-by-membership.svg", figures::access_intervals_by_membership(&intervals, nominal_s)?)?;
+    let full_and_half =
+        [FULL, HALF].map(|percent| (heading(plan, percent), intervals_at(&by_membership, percent)));
+    write(
+        "intervals-full-and-half.svg",
+        figures::access_intervals_full_and_half(&full_and_half, nominal_s)?,
+    )?;
     write("tokens-over-time.svg", figures::tokens_over_time(&tokens_over_time(plan)?)?)?;
 
     let losses = outcomes_with_losses(plan, outcomes, progress)?;
     let recovery: Vec<(String, &Spread)> = names().zip(losses.iter().map(Outcome::recovery)).collect();
-    write("stabilisation.svg", figures::stabilisation(&recovery)?)
+    write("regeneration.svg", figures::regeneration(&recovery)?)?;
+
+    let [full, half] = [stabilisation(plan, FULL, progress)?, stabilisation(plan, HALF, progress)?];
+    let panels = [(FULL, &full), (HALF, &half)].map(|(percent, outcomes)| {
+        (heading(plan, percent), names().zip(outcomes.iter().map(Outcome::stabilisation)).collect())
+    });
+    write("stabilisation.svg", figures::stabilisation(&panels)?)
 }
 
 fn nominal_period(scenario: &Scenario) -> Duration {
     scenario.slot.saturating_mul(scenario.capacity)
 }
 
+impl Plan {
+    fn nominal_period_s(&self) -> f64 {
+        self.rule_sets.first().map_or(0.0, |rules| nominal_period(&rules.scenario).as_secs_f64())
+    }
+
+    /// So many members are this part of the capacity.
+    fn members_at(&self, percent: u32) -> usize {
+        let capacity = self.rule_sets.first().map_or(0, |rules| rules.scenario.capacity as usize);
+        (capacity * percent as usize / 100).max(1)
+    }
+}
+
+/// The name of a panel about one membership.
+fn heading(plan: &Plan, percent: u32) -> String {
+    let members = if percent == FULL { "N" } else { "N/2" };
+    format!("{members} = {} members", plan.members_at(percent))
+}
+
+/// What was measured for each rule set at each membership.
+type ByMembership = Vec<(String, Vec<(u32, Outcome)>)>;
+
+fn outcomes_by_membership(plan: &Plan, progress: Style) -> anyhow::Result<ByMembership> {
+    let scenarios = plan
+        .rule_sets
+        .iter()
+        .flat_map(|rules| MEMBERSHIPS.map(|percent| with_members(&rules.scenario, plan.members_at(percent))));
+    let jobs: Vec<Job> = scenarios.flat_map(|scenario| runs::jobs(&scenario, plan)).collect();
+    let progress = Progress::new(progress, runs::total(&jobs), "memberships of 50 % to 120 %");
+    let mut outcomes =
+        runs::run_and_merge(&jobs, plan.runs, &progress)?.into_iter().map(|(outcome, _)| outcome);
+    let mut of_rules = |rules: &RuleSet| {
+        let outcomes = MEMBERSHIPS.into_iter().zip(outcomes.by_ref().take(MEMBERSHIPS.len())).collect();
+        (rules.name.clone(), outcomes)
+    };
+    Ok(plan.rule_sets.iter().map(&mut of_rules).collect())
+}
+
+/// The memberships of the 2009 paper.
+fn papers_range(outcomes: &[(u32, Outcome)]) -> impl Iterator<Item = &(u32, Outcome)> {
+    outcomes.iter().filter(|(percent, _)| *percent != HALF)
+}
+
 /// The share of time by the number of members pulling, for each membership and each rule set.
-fn memberships(plan: &Plan, progress: Style) -> anyhow::Result<Vec<(String, SharesByMembers)>> {
-    let sizes = MEMBERSHIPS.map(|percent| (percent, (plan_capacity(plan) * percent as usize / 100).max(1)));
+fn shares_by_membership(outcomes: &ByMembership) -> Vec<(String, SharesByMembers)> {
+    let shares = |(percent, outcome): &(u32, Outcome)| (f64::from(*percent), outcome.pulling_percent());
+    outcomes.iter().map(|(name, sizes)| (name.clone(), papers_range(sizes).map(shares).collect())).collect()
+}
+
+/// The access intervals for each rule set and each membership.
+fn intervals_by_membership(outcomes: &ByMembership) -> Vec<(String, NamedSpreads<'_>)> {
+    let named = |outcomes| {
+        let outcomes = papers_range(outcomes);
+        outcomes.map(|(percent, outcome)| (format!("{percent} %"), outcome.access_intervals())).collect()
+    };
+    outcomes.iter().map(|(name, sizes)| (name.clone(), named(sizes))).collect()
+}
+
+/// The access intervals of each rule set at one membership.
+fn intervals_at(outcomes: &ByMembership, percent: u32) -> NamedSpreads<'_> {
+    let at = |sizes: &'_ [(u32, Outcome)]| sizes.iter().position(|(size, _)| *size == percent);
+    outcomes
+        .iter()
+        .filter_map(|(name, sizes)| Some((name.clone(), sizes.get(at(sizes)?)?.1.access_intervals())))
+        .collect()
+}
+
+/// One loss in each of many runs, at one membership: what was measured for each rule set.
+fn stabilisation(plan: &Plan, percent: u32, progress: Style) -> anyhow::Result<Vec<Outcome>> {
+    let runs = plan.runs.max(STABILISATION_RUNS);
+    let plan = Plan { runs, ..plan.clone() };
     let jobs: Vec<Job> = plan
         .rule_sets
         .iter()
-        .flat_map(|rules| sizes.map(|(_, members)| with_members(&rules.scenario, members)))
-        .flat_map(|scenario| runs::jobs(&scenario, plan))
+        .flat_map(|rules| {
+            let settled = nominal_period(&rules.scenario).saturating_mul(SETTLED_PERIODS);
+            // One period short of a second loss.
+            let duration = settled.saturating_mul(2).saturating_sub(nominal_period(&rules.scenario));
+            let scenario = with_members(&rules.scenario, plan.members_at(percent));
+            runs::jobs(&Scenario { loss_every: Some(settled), duration, ..scenario }, &plan)
+        })
         .collect();
-    let progress = Progress::new(progress, runs::total(&jobs), "memberships of 70 % to 120 %");
-    let outcomes = runs::run_and_merge(&jobs, plan.runs, &progress)?;
-    let curves = outcomes.chunks(sizes.len()).map(|of_rules| {
-        let shares = of_rules.iter().map(|(outcome, _)| outcome.pulling_percent());
-        sizes.iter().map(|(percent, _)| f64::from(*percent)).zip(shares).collect()
-    });
-    Ok(plan.rule_sets.iter().map(|rules| rules.name.clone()).zip(curves).collect())
+    let progress = Progress::new(progress, runs::total(&jobs), "stabilisation after a loss");
+    let outcomes = runs::run_and_merge(&jobs, runs, &progress)?;
+    Ok(outcomes.into_iter().map(|(outcome, _)| outcome).collect())
 }
 
 /// The same circle with more or fewer members; nobody can ask or know more members than there are.
@@ -141,10 +231,6 @@ fn with_members(scenario: &Scenario, members: usize) -> Scenario {
         scenario.view = View::Full;
     }
     scenario
-}
-
-fn plan_capacity(plan: &Plan) -> usize {
-    plan.rule_sets.first().map_or(0, |rules| rules.scenario.capacity as usize)
 }
 
 /// The number of tokens alive, as it changes during the first nominal periods of one run.
@@ -191,7 +277,7 @@ fn outcomes_with_losses(plan: &Plan, outcomes: &[Outcome], progress: Style) -> a
             runs::jobs(&Scenario { loss_every: Some(loss_every), ..rules.scenario.clone() }, plan)
         })
         .collect();
-    let progress = Progress::new(progress, runs::total(&jobs), "stabilisation after losses");
+    let progress = Progress::new(progress, runs::total(&jobs), "regeneration after losses");
     let outcomes = runs::run_and_merge(&jobs, plan.runs, &progress)?;
     Ok(outcomes.into_iter().map(|(outcome, _)| outcome).collect())
 }

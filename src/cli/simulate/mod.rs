@@ -12,7 +12,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use stroll::sim::{Outcome, Report};
+use stroll::sim::{Buffer, Outcome, Report};
 
 pub(super) use options::Options;
 use options::Plan;
@@ -34,14 +34,19 @@ use super::settings::read_toml;
 #[command(after_help = "Examples:
   stroll simulate --loss-every 1e4 --runs 10        all rules, side by side
   stroll simulate --rules guarded --without custody what custody is good for
-  stroll simulate --members 360 --view 32           more members than planned, each knows 32 others
+  stroll simulate --members 360 --view 32           too many, who know 32 others
   stroll simulate --scenario config/scenarios/comparison.toml --figures figures
-  stroll simulate --whole --loss 0.2 --crash-every 1m --runs 20    whole nodes on a bad network
-  stroll simulate --whole --swarm --runs 100                       faults drawn from the seeds
-  stroll simulate --mode tickets --swarm --runs 100                tickets instead of a token
-  stroll simulate --mode tickets --members 1000 --tickets 1000 --duration 0    a joining storm
-  stroll simulate --mode tickets --tickets 20 --runs 5 --figures figures       how likely a ticket can be had
-  stroll simulate --whole --mode tickets --swarm --runs 100        the same with whole nodes")]
+  stroll simulate --rules guarded --stream-rate 650k the source's buffer
+
+Whole nodes, on a bad network, and with faults that are drawn from the seeds:
+  stroll simulate --whole --loss 0.2 --crash-every 1m --runs 20
+  stroll simulate --whole --swarm --runs 100
+
+Tickets; as whole nodes; a joining storm; how likely a ticket can be had:
+  stroll simulate --mode tickets --swarm --runs 100
+  stroll simulate --whole --mode tickets --swarm --runs 100
+  stroll simulate --mode tickets --members 1000 --tickets 1000 --duration 0
+  stroll simulate --mode tickets --tickets 20 --runs 5 --figures figures")]
 pub(super) struct Args {
     /// Take the values from this TOML file; its keys are the flags, with _ for -
     #[arg(long, value_name = "FILE", env = "STROLL_SCENARIO")]
@@ -91,7 +96,10 @@ pub(super) fn run(args: &Args, settings: Options) -> anyhow::Result<()> {
         .rule_sets
         .iter()
         .zip(&outcomes)
-        .map(|(rules, (outcome, elapsed_s))| Report::new(&rules.name, &rules.scenario, outcome, *elapsed_s))
+        .map(|(rules, (outcome, elapsed_s))| {
+            let report = Report::new(&rules.name, &rules.scenario, outcome, *elapsed_s);
+            Report { buffer: plan.stream_rate.map(|rate| Buffer::new(rate, outcome)), ..report }
+        })
         .collect();
     print(&plan, &reports, args.json)?;
     if let Some(folder) = &args.figures {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
-use stroll::base::units::{deserialize_duration, parse_duration};
-use stroll::proto::agent::Rules;
+use stroll::base::units::{deserialize_duration, parse_duration, parse_rate};
 use stroll::proto::agent::rules::{Regeneration, Scouting};
+use stroll::proto::agent::{Intervals, Rules};
 use stroll::sim::{Churn, Coordination, Scenario, Surge, View};
 
 use crate::cli::exit::UsageError;
@@ -48,6 +48,30 @@ pub(in crate::cli) struct Options {
     #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_SKIP")]
     #[serde(deserialize_with = "deserialize_duration")]
     pub(super) skip: Option<Duration>,
+
+    /// Δ_min: the least time between two slots of one member [default: slot × capacity / 2]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_MIN_INTERVAL")]
+    #[serde(deserialize_with = "deserialize_duration")]
+    pub(super) min_interval: Option<Duration>,
+
+    /// Δ_max: without a visit for so long, a member makes a token (early) [default: 3 × Δ_min]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_MAX_INTERVAL")]
+    #[serde(deserialize_with = "deserialize_duration")]
+    pub(super) max_interval: Option<Duration>,
+
+    /// γ: the mean time beyond Δ_min until a member without a visit makes a token (classic) [default: Δ_min × capacity]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_REGENERATION_MEAN")]
+    #[serde(deserialize_with = "deserialize_duration")]
+    pub(super) regeneration_mean: Option<Duration>,
+
+    /// Uncoordinated members wait from Δ_min to so many Δ_min between two slots: 1.5 in the paper of 2006/07, 3 in that
+    /// of 2009 [default: Δ_max]
+    #[arg(long, value_name = "FACTOR", env = "STROLL_LONGEST_WAIT")]
+    pub(super) longest_wait: Option<f64>,
+
+    /// Show the buffer that a source needs which produces so much per second, such as 650k or 5Mbit
+    #[arg(long, value_name = "RATE", env = "STROLL_STREAM_RATE")]
+    pub(super) stream_rate: Option<RateOption>,
 
     /// Virtual time of one run; a bare number is in seconds, here and everywhere [default: 1e5]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_DURATION")]
@@ -92,7 +116,8 @@ pub(in crate::cli) struct Options {
     #[serde(deserialize_with = "deserialize_duration")]
     pub(super) leave_every: Option<Duration>,
 
-    /// How far wall clocks are off, at most, either way [default: 0]
+    /// How far wall clocks are off, at most, either way; tokens do not mind, certificates that end during the run do from
+    /// 10 minutes on [default: 0]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_CLOCK_SKEW")]
     #[serde(deserialize_with = "deserialize_duration")]
     pub(super) clock_skew: Option<Duration>,
@@ -150,8 +175,36 @@ pub(super) enum Part {
 #[serde(try_from = "NumberOrText")]
 pub(super) struct ViewOption(View);
 
+/// Bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "NumberOrText")]
+pub(super) struct RateOption(pub(super) u64);
+
+impl FromStr for RateOption {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match parse_rate(text) {
+            Ok(0) => Err("a stream produces at least 1 byte per second".to_owned()),
+            Ok(rate) => Ok(Self(rate)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+impl TryFrom<NumberOrText> for RateOption {
+    type Error = String;
+
+    fn try_from(value: NumberOrText) -> Result<Self, String> {
+        match value {
+            NumberOrText::Number(number) => number.to_string().parse(),
+            NumberOrText::Text(text) => text.parse(),
+        }
+    }
+}
+
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "expected `full` or a number of members")]
+#[serde(untagged, expecting = "expected a number or a text")]
 enum NumberOrText {
     Number(usize),
     Text(String),
@@ -203,6 +256,8 @@ pub(in crate::cli) struct Plan {
     pub(super) rule_sets: Vec<RuleSet>,
     pub(super) runs: u32,
     pub(super) seed: u64,
+    /// What a stream at the source produces, in bytes per second: shown is the buffer that it needs.
+    pub(super) stream_rate: Option<u64>,
 }
 
 /// One set of rules and the circle that follows it.
@@ -223,6 +278,11 @@ impl Options {
             capacity: self.capacity.or(those.capacity),
             slot: self.slot.or(those.slot),
             skip: self.skip.or(those.skip),
+            min_interval: self.min_interval.or(those.min_interval),
+            max_interval: self.max_interval.or(those.max_interval),
+            regeneration_mean: self.regeneration_mean.or(those.regeneration_mean),
+            longest_wait: self.longest_wait.or(those.longest_wait),
+            stream_rate: self.stream_rate.or(those.stream_rate),
             duration: self.duration.or(those.duration),
             loss_every: self.loss_every.or(those.loss_every),
             delay: self.delay.or(those.delay),
@@ -255,7 +315,8 @@ impl Options {
         for rules in &rule_sets {
             rules.check()?;
         }
-        Ok(Plan { rule_sets, runs, seed: self.seed.unwrap_or(1) })
+        let stream_rate = self.stream_rate.map(|rate| rate.0);
+        Ok(Plan { rule_sets, runs, seed: self.seed.unwrap_or(1), stream_rate })
     }
 
     fn scenario(&self) -> Scenario {
@@ -268,6 +329,12 @@ impl Options {
             capacity: self.capacity.unwrap_or(usual.capacity),
             slot: self.slot.unwrap_or(usual.slot),
             skip: self.skip.unwrap_or(usual.skip),
+            intervals: Intervals {
+                min: self.min_interval,
+                max: self.max_interval,
+                regeneration_mean: self.regeneration_mean,
+            },
+            longest_wait: self.longest_wait,
             duration,
             loss_every: self.loss_every,
             delay: self.delay.unwrap_or(usual.delay),
@@ -342,6 +409,7 @@ impl Options {
                     // Without scouts the holder knows of no member that waits.
                     rules.scouting = None;
                     rules.work_conserving = false;
+                    rules.announcing = None;
                     "scouting"
                 }
                 Part::Sightings => {
@@ -377,84 +445,5 @@ impl RuleSet {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn options(toml: &str) -> Options {
-        toml::from_str(toml).unwrap()
-    }
-
-    fn complaint(toml: &str) -> String {
-        match toml::from_str::<Options>(toml) {
-            Err(error) => error.to_string(),
-            Ok(options) => options.resolve().unwrap_err().to_string(),
-        }
-    }
-
-    #[test]
-    fn the_first_source_that_says_something_wins() {
-        let merged = options("members = 10").or(options("members = 20\nslot = '2s'")).or(options("slot = 9"));
-        assert_eq!(merged, options("members = 10\nslot = '2s'"));
-    }
-
-    #[test]
-    fn every_option_can_be_merged() {
-        let all = options(
-            "rules = 'all'\nwithout = ['custody']\nmembers = 1\nactive = 1\ncapacity = 1\nslot = 1\nskip = 1\nduration = 1
-             loss_every = 1\ndelay = 1\nscouts = 1\nview = 'full'\ncrash_every = 1\nrestart_after = 1\njoin_every = 1
-             leave_every = 1\nclock_skew = 1\noverload = true\nsurge = 1\nruns = 1\nseed = 1",
-        );
-        assert_eq!(Options::default().or(all.clone()), all);
-        assert_eq!(all.clone().or(Options::default()), all);
-        assert!(!format!("{all:?}").contains("None"), "the list above is complete");
-    }
-
-    #[test]
-    fn without_anything_it_is_the_case_study_with_all_rules() {
-        let plan = Options::default().resolve().unwrap();
-        let names: Vec<_> = plan.rule_sets.iter().map(|rules| rules.name.as_str()).collect();
-        assert_eq!(names, ["uncoordinated", "early", "classic", "guarded"]);
-        assert_eq!(plan.rule_sets.last().unwrap().scenario, Scenario::default());
-    }
-
-    #[test]
-    fn guarded_without_all_its_parts_is_classic() {
-        let plan = options(
-            "rules = ['guarded', 'classic']
-                            without = ['scouting', 'sightings', 'custody', 'stretch', 'meeting']",
-        );
-        let plan = plan.resolve().unwrap();
-        assert_eq!(plan.rule_sets[0].scenario, plan.rule_sets[1].scenario);
-        assert_eq!(plan.rule_sets[0].name, "guarded without scouting, sightings, custody, stretch, meeting");
-    }
-
-    #[test]
-    fn nonsense_is_refused_by_the_name_of_its_field() {
-        for (toml, word) in [
-            ("runs = 0", "runs"),
-            ("slot = '0s'", "slot"),
-            ("slot = '1s'\nskip = '1s'", "skip"),
-            ("capacity = 0", "capacity"),
-            ("members = 0", "members"),
-            ("members = 20\nscouts = 21", "scouts"),
-            ("scouts = 0", "scouts"),
-            ("view = 0", "view"),
-            ("view = 'some'", "full"),
-            ("rules = 'classic'\nwithout = 'custody'", "without"),
-            ("rules = []", "rules"),
-            ("rules = 'anarchy'", "names"),
-            ("slots = '4s'", "slots"),
-            ("slot = '4 furlongs'", "furlongs"),
-            ("slot = -1", "range"),
-        ] {
-            assert!(complaint(toml).contains(word), "{toml}: {}", complaint(toml));
-        }
-    }
-
-    #[test]
-    fn a_small_circle_scouts_everybody() {
-        let plan = options("rules = 'guarded'\nmembers = 3").resolve().unwrap();
-        let Coordination::Agents(rules) = &plan.rule_sets[0].scenario.coordination else { panic!("agents") };
-        assert_eq!(rules.scouting.as_ref().unwrap().scouts, 2);
-    }
-}
+#[path = "options_tests.rs"]
+mod tests;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use stroll::base::units::format_duration;
-use stroll::sim::{Overload, Quantiles, Report, Scenario, View};
+use stroll::base::units::{format_duration, format_size, human_size};
+use stroll::sim::{Buffer, Overload, Quantiles, Report, Scenario, View};
 
 use super::options::Plan;
 
@@ -20,7 +20,8 @@ pub(super) fn render(plan: &Plan, reports: &[Report]) -> String {
     }
     text.push_str("\n\n");
     let rows = rows(reports);
-    let name_width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
+    let named = rows.iter().filter(|row| !row.cells.is_empty());
+    let name_width = named.map(|row| row.name.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..reports.len())
         .map(|column| {
             rows.iter().filter_map(|row| row.cells.get(column)).map(|cell| cell.chars().count()).max()
@@ -65,6 +66,21 @@ fn describe(scenario: &Scenario, plan: &Plan) -> String {
             let _ = write!(text, "; {what} every {}", format_duration(every));
         }
     }
+    for (what, given) in [
+        ("Δ_min", scenario.intervals.min),
+        ("Δ_max", scenario.intervals.max),
+        ("γ", scenario.intervals.regeneration_mean),
+    ] {
+        if let Some(given) = given {
+            let _ = write!(text, "; {what} {}", format_duration(given));
+        }
+    }
+    if let Some(factor) = scenario.longest_wait {
+        let _ = write!(text, "; uncoordinated members wait up to {factor} Δ_min");
+    }
+    if let Some(rate) = plan.stream_rate {
+        let _ = write!(text, "; a stream of {}/s", format_size(rate));
+    }
     if !scenario.delay.is_zero() {
         let _ = write!(text, "; message delay {}", format_duration(scenario.delay));
     }
@@ -89,6 +105,12 @@ fn rows(reports: &[Report]) -> Vec<Row> {
     }
     rows.push(headline("access interval, s: from slot to slot of one member"));
     rows.extend(quantile_rows(reports, |r| &r.access_interval_s));
+    if reports.iter().any(|r| r.buffer.is_some()) {
+        rows.push(headline(
+            "buffer that the source needs for the stream, s and bytes, to cover so many access intervals",
+        ));
+        rows.extend(buffer_rows(reports));
+    }
     rows.push(headline("return time, s: from visit to visit of one member"));
     rows.extend(quantile_rows(reports, |r| &r.return_time_s));
     rows.extend([
@@ -105,6 +127,11 @@ fn rows(reports: &[Report]) -> Vec<Row> {
         row("  mean", &|r| seconds(r.recovery_s.mean)),
         row("  p99", &|r| seconds(r.recovery_s.p99)),
         row("  max", &|r| seconds(r.recovery_s.max)),
+        headline("from the loss of the last token to the end of the last time without one, s"),
+        row("  mean", &|r| seconds(r.stabilisation_s.mean)),
+        row("  p50", &|r| seconds(r.stabilisation_s.p50)),
+        row("  p99", &|r| seconds(r.stabilisation_s.p99)),
+        row("  max", &|r| seconds(r.stabilisation_s.max)),
         headline("also"),
         row("  visits that skipped, per slot", &|r| {
             if has_tokens(r) { number(r.skips_per_slot) } else { none() }
@@ -134,6 +161,25 @@ fn overload_rows(reports: &[Report]) -> Vec<Row> {
         row("  overload told after the surge, s: p50", &|o| o.told_after_s.p50),
         row("  … p99", &|o| o.told_after_s.p99),
         row("  members that never told", &|o| Some(o.untold as f64)),
+    ]
+}
+
+/// What the source must keep, as time and as bytes.
+fn buffer_rows(reports: &[Report]) -> Vec<Row> {
+    type Of<T> = fn(&Buffer) -> Option<T>;
+    let cell = |report: &Report, span: Of<f64>, bytes: Of<u64>| {
+        let buffer = report.buffer.as_ref();
+        let both = buffer.and_then(|buffer| Some((span(buffer)?, bytes(buffer)?)));
+        both.map_or_else(none, |(span, bytes)| format!("{} {}", number(span), human_size(bytes)))
+    };
+    let row = |name, span: Of<f64>, bytes: Of<u64>| Row {
+        name,
+        cells: reports.iter().map(|report| cell(report, span, bytes)).collect(),
+    };
+    vec![
+        row("  99 %", |b| b.p99_s, |b| b.p99_bytes),
+        row("  99.9 %", |b| b.p999_s, |b| b.p999_bytes),
+        row("  all", |b| b.max_s, |b| b.max_bytes),
     ]
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use stroll::base::units::{format_duration, parse_duration};
-use stroll::sim::whole::{Faults, Outcome, RingCounts, RingSize, Scenario, Whole};
+use stroll::sim::Quantiles;
+use stroll::sim::whole::{Faults, Outcome, RingCounts, RingSize, Row, Scenario, Whole};
 use stroll::trust::Suite;
 use stroll::wire::records::RuleSet;
 
@@ -129,6 +130,18 @@ fn scenario(args: &Args, options: &Options) -> Result<Scenario, UsageError> {
         drift_ppm: tickets.real_drift_ppm(),
         ..Faults::default()
     };
+    for (field, is_given) in [
+        ("min-interval", options.min_interval.is_some()),
+        ("max-interval", options.max_interval.is_some()),
+        ("regeneration-mean", options.regeneration_mean.is_some()),
+        ("stream-rate", options.stream_rate.is_some()),
+    ] {
+        if is_given {
+            return Err(UsageError(format!(
+                "{field}: whole nodes go by a charter, which has no such time or rate"
+            )));
+        }
+    }
     if options.active.is_some_and(|active| active < 1 || active > members) {
         return Err(UsageError("active: must be between 1 and the number of members".into()));
     }
@@ -165,12 +178,16 @@ fn print(scenario: &Scenario, sum: &Outcome, elapsed: Duration, is_json: bool) -
             "whole": true, "members": scenario.members, "runs": sum.runs, "passes": sum.passes,
             "duplicates": sum.duplicates, "violations": sum.violations.len(), "lost": sum.lost,
             "lost_by_crash": sum.lost_by_crash, "lost_by_ban": sum.lost_by_ban, "banned": sum.banned,
-            "expelled": sum.expelled, "regenerated": sum.regenerated, "removed": sum.removed,
+            "expelled": sum.expelled, "regenerated": sum.regenerated, "needless": sum.needless, "removed": sum.removed,
             "slots": sum.slots, "pulling_percent": sum.pulling_percent().get(..3), "jain": sum.jain,
-            "first_slot_s": first_slots(sum), "datagrams": sum.datagrams, "rejected": sum.rejected, "elapsed_s": elapsed_s,
+            "two_tokens_s": sum.two_tokens.as_secs_f64(), "no_token_s": recoveries(sum),
+            "most_overtaken": sum.most_overtaken, "first_slot_s": first_slots(sum), "datagrams": sum.datagrams, "rejected": sum.rejected, "elapsed_s": elapsed_s,
         });
         if let (Some(size), Some(object)) = (scenario.ring, object.as_object_mut()) {
             object.append(&mut ring_object(size, sum.ring));
+        }
+        if let (None, Some(object)) = (scenario.ring, object.as_object_mut()) {
+            object.append(&mut handoff_object(sum));
         }
         writeln!(out, "{object}")?;
     } else {
@@ -202,6 +219,16 @@ fn print(scenario: &Scenario, sum: &Outcome, elapsed: Duration, is_json: bool) -
         {
             writeln!(out, "  {:30} {share:>12.3}", format!("{name}, % of the time"))?;
         }
+        if scenario.ring.is_none() {
+            for (name, quantiles) in spans(sum) {
+                writeln!(out, "  {:30} {}", format!("{name}, s"), quantile_text(&quantiles))?;
+            }
+            writeln!(out, "  {:30} {:>12.3}", "two tokens in use, s", sum.two_tokens.as_secs_f64())?;
+            for (name, span) in recoveries(sum) {
+                writeln!(out, "  {:30} {span:>12.3}", format!("no token after a loss, {name}, s"))?;
+            }
+            writeln!(out, "  {:30} {:>12.2}", "most rounds without a slot", sum.most_overtaken)?;
+        }
         for (name, wait) in first_slots(sum) {
             writeln!(out, "  {:30} {wait:>12.3}", format!("first slot after work, {name}, s"))?;
         }
@@ -211,9 +238,36 @@ fn print(scenario: &Scenario, sum: &Outcome, elapsed: Duration, is_json: bool) -
     Ok(())
 }
 
+/// How long visits and handoffs took.
+fn spans(sum: &Outcome) -> [(&'static str, Quantiles); 3] {
+    [
+        ("return time", Quantiles::of(&sum.spans.return_times)),
+        ("handoff, Move to EarlyStop", Quantiles::of(&sum.spans.handoffs)),
+        ("token on its way", Quantiles::of(&sum.spans.on_the_way)),
+    ]
+}
+
+fn quantile_text(quantiles: &Quantiles) -> String {
+    let Quantiles { mean, p50, p99, max, .. } = *quantiles;
+    let named = [("mean", mean), ("p50", p50), ("p99", p99), ("max", max)];
+    let text = |(name, value): (&str, Option<f64>)| {
+        value.map_or_else(|| format!("{name} –"), |value| format!("{name} {value:.3}"))
+    };
+    named.map(text).join("  ")
+}
+
 /// How long members waited for their first slot after work had appeared; nothing without `--bursts`.
 fn first_slots(sum: &Outcome) -> BTreeMap<&'static str, f64> {
-    let mut waits = sum.first_slots.clone();
+    quantiles(&sum.first_slots)
+}
+
+/// How long there was no token when one was lost, until another was there.
+fn recoveries(sum: &Outcome) -> BTreeMap<&'static str, f64> {
+    quantiles(&sum.recoveries)
+}
+
+fn quantiles(spans: &[Duration]) -> BTreeMap<&'static str, f64> {
+    let mut waits = spans.to_vec();
     waits.sort_unstable();
     let at = |permille: usize| {
         waits.get((waits.len().saturating_sub(1)) * permille / 1000).map(Duration::as_secs_f64)
@@ -234,7 +288,11 @@ fn token_lines(sum: &Outcome) -> Lines {
         ("tokens lost by a crash", sum.lost_by_crash),
         ("tokens lost by a ban or expiry", sum.lost_by_ban),
         ("tokens regenerated", sum.regenerated),
+        ("of these while one was alive", sum.needless),
         ("tokens removed", sum.removed),
+        ("Moves repeated (no Ack)", sum.rows.count(Row::MoveAgain)),
+        ("Commits repeated (no EarlyStop)", sum.rows.count(Row::CommitAgain)),
+        ("Commits given up", sum.rows.count(Row::CommitAbandoned)),
     ]
 }
 
@@ -250,6 +308,20 @@ fn ring_lines(sum: &Outcome) -> Lines {
         ("times unsure", ring.unsure),
         ("rings founded anew", ring.refounded),
     ]
+}
+
+/// Repetitions and times of handoffs.
+fn handoff_object(sum: &Outcome) -> serde_json::Map<String, serde_json::Value> {
+    let [(_, return_time), (_, handoff), (_, on_the_way)] = spans(sum);
+    let members = [
+        ("moves_repeated", json!(sum.rows.count(Row::MoveAgain))),
+        ("commits_repeated", json!(sum.rows.count(Row::CommitAgain))),
+        ("commits_abandoned", json!(sum.rows.count(Row::CommitAbandoned))),
+        ("return_time_s", json!(return_time)),
+        ("handoff_s", json!(handoff)),
+        ("on_the_way_s", json!(on_the_way)),
+    ];
+    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn ring_object(size: RingSize, ring: RingCounts) -> serde_json::Map<String, serde_json::Value> {

@@ -71,6 +71,11 @@ impl Axis {
         self
     }
 
+    /// The low and the high end.
+    pub(super) fn ends(&self) -> (f64, f64) {
+        (self.low, self.high)
+    }
+
     /// Where the value lies, from 0 at the low end to 1 at the high end.
     fn position(&self, value: f64) -> f64 {
         let position = if self.is_log {

@@ -9,6 +9,9 @@ use super::sheet::tidy_name;
 /// Points of a curve; with fewer, the steps of a few measurements would look like slopes.
 const SAMPLES: u32 = 1_000;
 
+/// The same where a panel is one of several, and has fewer pixels.
+const FEW_SAMPLES: u32 = 200;
+
 /// So few measurements that each is a step to be seen. Of more, the steps would only roughen the curve.
 const FEW: u64 = 300;
 
@@ -83,7 +86,16 @@ pub(super) fn span(series: &[Series<[Points; 4]>]) -> Axis {
 
 /// The share (percent) of spans that are longer, down to the rarest that matter.
 pub(super) fn longer_than(spread: &Spread, rarest: f64) -> Points {
-    let shares = (0..=SAMPLES).map(|n| 100.0 * (rarest / 100.0).powf(f64::from(n) / f64::from(SAMPLES)));
+    sampled_longer_than(spread, rarest, SAMPLES)
+}
+
+/// The same for a panel among several.
+pub(super) fn roughly_longer_than(spread: &Spread, rarest: f64) -> Points {
+    sampled_longer_than(spread, rarest, FEW_SAMPLES)
+}
+
+fn sampled_longer_than(spread: &Spread, rarest: f64, samples: u32) -> Points {
+    let shares = (0..=samples).map(|n| 100.0 * (rarest / 100.0).powf(f64::from(n) / f64::from(samples)));
     let points = shares.filter_map(|share| Some((spread.quantile_s(1.0 - share / 100.0)?, share)));
     // All are longer than nothing.
     let start = (spread.count() > 0).then_some((0.0, 100.0));
@@ -92,7 +104,16 @@ pub(super) fn longer_than(spread: &Spread, rarest: f64) -> Points {
 
 /// The share (percent) of spans that are no longer.
 pub(super) fn within(spread: &Spread) -> Points {
-    let shares = (0..=SAMPLES).map(|n| f64::from(n) / f64::from(SAMPLES));
+    sampled_within(spread, SAMPLES)
+}
+
+/// The same for a panel among several.
+pub(super) fn roughly_within(spread: &Spread) -> Points {
+    sampled_within(spread, FEW_SAMPLES)
+}
+
+fn sampled_within(spread: &Spread, samples: u32) -> Points {
+    let shares = (0..=samples).map(|n| f64::from(n) / f64::from(samples));
     let points = shares.filter_map(|share| Some((spread.quantile_s(share)?, 100.0 * share)));
     joined(points, spread.count())
 }
@@ -113,6 +134,13 @@ fn stairs(points: impl Iterator<Item = (f64, f64)>) -> Points {
         }
     }
     line
+}
+
+/// All spans of time of several panels.
+pub(super) fn common_spans_axis(panels: &[Vec<Series<Points>>]) -> Axis {
+    let points = || panels.iter().flatten().flat_map(|series| &series.data).map(|point| point.0);
+    let (shortest, longest) = (points().fold(f64::INFINITY, f64::min), points().fold(0.0, f64::max));
+    if shortest <= longest { Axis::log(shortest, longest) } else { Axis::log(1.0, 1_000.0) }
 }
 
 /// All spans of time, or what is usual if there are none.

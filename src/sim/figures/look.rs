@@ -83,6 +83,16 @@ pub(super) fn looks_of<'t>(names: impl IntoIterator<Item = &'t str>) -> Vec<Look
     names.into_iter().map(next).collect()
 }
 
+/// The looks of memberships, from few members to many; the fourth of six is the full circle.
+pub(super) const GRADES: [Look; 6] = [
+    look(SKY, None),
+    look(GREEN, None),
+    look(BLUE, Some((5, 3))),
+    look(BLACK, None),
+    look(ORANGE, Some((5, 3))),
+    look(VERMILION, None),
+];
+
 /// The shape of a mark on a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {

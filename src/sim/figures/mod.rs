@@ -5,11 +5,12 @@
 //! same bytes.
 //!
 //! `axis` knows ranges and ticks, `look` colours and strokes, `sheet` titles, legends and panels, `curves` what becomes
-//! of the data.
+//! of the data, `panels` the figures with curves side by side.
 
 mod axis;
 mod curves;
 mod look;
+mod panels;
 mod sheet;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use axis::{Axis, LEAST, is_drawable, number};
 pub use curves::Points;
 use curves::Series;
 use look::{COUNTS, REFERENCE};
+pub use panels::{access_intervals_by_membership, access_intervals_full_and_half, stabilisation};
 use sheet::{BOTTOM, HEADING, Key, LEFT, MARGIN, Panel, Plot, RIGHT, Sample, Sheet};
 
 /// A figure could not be drawn. With text as the target this is a bug of ours or of the drawing library.
@@ -30,6 +32,9 @@ pub struct FigureError(#[from] DrawingAreaErrorKind<std::io::Error>);
 
 /// Members in percent of the capacity, each with the shares of the time (percent) with 0, 1, 2, … of them pulling.
 pub type SharesByMembers = Vec<(f64, Vec<f64>)>;
+
+/// Spans of time by the name of what they are about.
+pub type NamedSpreads<'s> = Vec<(String, &'s Spread)>;
 
 /// Seconds, each with the number of tokens alive from then on.
 pub type TokensOverTime = Vec<(f64, usize)>;
@@ -93,7 +98,7 @@ pub fn memberships(rules: &[(String, SharesByMembers)]) -> Result<String, Figure
     sheet.draw(|area| {
         for (n, left) in (0..panels).map(|n| LEFT + n * (each + GAP)).enumerate() {
             let mut panel = Panel::new(curves::span(&series), Axis::log(LEAST, 100.0));
-            panel.heading = series.get(n).map(|rules| (rules.name.as_str(), rules.look));
+            panel.heading = series.get(n).map(|rules| (rules.name.as_str(), Some(rules.look)));
             panel.has_y_numbers = n == 0;
             panel.y_label = (n == 0).then_some(SHARE_OF_TIME);
             let plot = panel.draw(area, (left, HEADING), (each, HIGH))?;
@@ -141,7 +146,7 @@ pub fn tokens_over_time(rules: &[(String, TokensOverTime)]) -> Result<String, Fi
         for (n, top) in (0..panels).map(|n| HEADING + n * (HEADING + each)).enumerate() {
             let is_last = top + each == inner;
             let mut panel = Panel::new(x.clone(), curves::tokens_axis(series.get(n)));
-            panel.heading = series.get(n).map(|rules| (rules.name.as_str(), rules.look));
+            panel.heading = series.get(n).map(|rules| (rules.name.as_str(), Some(rules.look)));
             panel.has_x_numbers = is_last;
             panel.x_label = is_last.then_some("time (s)");
             let plot = panel.draw(area, (LEFT, top), (WIDE, each))?;
@@ -154,14 +159,15 @@ pub fn tokens_over_time(rules: &[(String, TokensOverTime)]) -> Result<String, Fi
     })
 }
 
-/// Stabilisation after a loss: the share of losses (percent) after which there was a token again within x seconds.
-pub fn stabilisation(rules: &[(String, &Spread)]) -> Result<String, FigureError> {
+/// Regeneration after a loss: the share of losses (percent) after which there was a token again within x seconds. It need
+/// not be the last one that is made: see [`stabilisation`].
+pub fn regeneration(rules: &[(String, &Spread)]) -> Result<String, FigureError> {
     let series = curves::series(rules, |spread| curves::within(spread));
     let mut panel = Panel::new(curves::spans_axis(&series), Axis::linear(0.0, 100.0, 5));
     panel.x_label = Some("time without a token (s)");
     panel.y_label = Some("share of losses recovered (%)");
     let keys = keys(&series, Sample::Line);
-    draw_alone("Stabilisation after a loss", keys, &panel, |plot| draw_lines(plot, &series))
+    draw_alone("Regeneration after a loss", keys, &panel, |plot| draw_lines(plot, &series))
 }
 
 /// Getting a ticket while holders fail: the share of requests served (percent) by the probability that a holder fails within

@@ -174,7 +174,8 @@ pub(super) struct Panel<'t> {
     pub(super) has_x_numbers: bool,
     pub(super) has_y_numbers: bool,
     pub(super) has_vertical_grid: bool,
-    pub(super) heading: Option<(&'t str, Look)>,
+    /// With the look of all that is in the panel, if it has one.
+    pub(super) heading: Option<(&'t str, Option<Look>)>,
 }
 
 impl Panel<'_> {
@@ -232,7 +233,7 @@ impl Panel<'_> {
 
     fn draw_heading(&self, area: &Area<'_>, (left, top): (i32, i32)) -> Result<(), FigureError> {
         let Some((name, look)) = self.heading else { return Ok(()) };
-        let key = Key::new(Sample::Block(look), name);
+        let key = Key::new(look.map_or(Sample::Nothing, Sample::Block), name);
         key.draw(area, (left, top - 14))
     }
 }

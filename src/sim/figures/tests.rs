@@ -127,12 +127,57 @@ fn tokens_over_time_name_axes_and_rules() {
 }
 
 #[test]
-fn stabilisation_names_axes_and_rules() {
+fn regeneration_names_axes_and_rules() {
     let outcome = lossy(Duration::from_secs(500), 1);
     assert!(outcome.recovery().count() > 1);
-    let svg = stabilisation(&named(|_| outcome.recovery())).unwrap();
+    let svg = regeneration(&named(|_| outcome.recovery())).unwrap();
     assert_says(&svg, &NAMES);
     assert_says(&svg, &["time without a token (s)", "share of losses recovered (%)", "100"]);
+}
+
+/// Two panels with the same data.
+fn twice(spread: &Spread) -> Vec<(String, NamedSpreads<'_>)> {
+    ["N = 20 members", "N/2 = 10 members"].map(|name| (name.to_owned(), named(|_| spread))).to_vec()
+}
+
+/// A panel per rule set, a line per membership.
+fn by_membership(spread: &Spread) -> Vec<(String, NamedSpreads<'_>)> {
+    let line = |percent: u32| (format!("{percent} %"), spread);
+    named(|_| [70, 80, 90, 100, 110, 120].map(line).to_vec())
+}
+
+#[test]
+fn figures_side_by_side_name_axes_panels_and_lines() {
+    let outcome = lossy(Duration::from_secs(500), 1);
+    assert!(outcome.stabilisation().count() > 1);
+    let stable = stabilisation(&twice(outcome.stabilisation())).unwrap();
+    let intervals = access_intervals_full_and_half(&twice(outcome.access_intervals()), 80.0).unwrap();
+    for svg in [&stable, &intervals] {
+        assert_says(svg, &NAMES);
+        assert_says(svg, &["N = 20 members", "N/2 = 10 members"]);
+    }
+    assert_says(
+        &stable,
+        &["from the loss to the end of the last time without a token (s)", "share of losses (%)"],
+    );
+    assert_says(
+        &intervals,
+        &["access interval (s)", "share of longer intervals (%)", "nominal period (80 s)"],
+    );
+    let grades = access_intervals_by_membership(&by_membership(outcome.access_intervals()), 80.0).unwrap();
+    assert_says(&grades, &NAMES);
+    assert_says(
+        &grades,
+        &["70 %", "100 %", "120 %", "share of intervals within (%)", "nominal period (80 s)"],
+    );
+}
+
+#[test]
+fn rules_with_data_in_one_panel_are_not_marked() {
+    let (outcome, empty) = (lossy(Duration::from_secs(500), 1), Spread::default());
+    let panel = |spread| vec![("uncoordinated".to_owned(), &empty), ("classic".to_owned(), spread)];
+    let panels = [("N".to_owned(), panel(&empty)), ("N/2".to_owned(), panel(outcome.stabilisation()))];
+    assert_says(&stabilisation(&panels).unwrap(), &["uncoordinated (no data)", "classic", "no data"]);
 }
 
 #[test]
@@ -151,8 +196,14 @@ fn without_data_a_figure_says_so() {
         tokens_over_time(&[]),
         tokens_over_time(&named(|_| Vec::new())),
         tokens_over_time(&named(|_| vec![(f64::NAN, 1), (5.0, 1), (f64::INFINITY, 1)])),
+        regeneration(&[]),
+        regeneration(&spreads),
         stabilisation(&[]),
-        stabilisation(&spreads),
+        stabilisation(&twice(&empty)),
+        access_intervals_full_and_half(&[], 80.0),
+        access_intervals_full_and_half(&twice(&empty), f64::NAN),
+        access_intervals_by_membership(&[], 80.0),
+        access_intervals_by_membership(&by_membership(&empty), f64::NAN),
     ] {
         let svg = svg.unwrap();
         assert_says(&svg, &["no data"]);
@@ -177,7 +228,7 @@ fn every_remark_is_on_its_block(svg: &str) -> bool {
 fn rules_without_data_are_told_from_those_with() {
     let (outcome, empty) = (lossy(Duration::from_secs(500), 1), Spread::default());
     let spreads = [("uncoordinated".to_owned(), &empty), ("classic".to_owned(), outcome.recovery())];
-    let svg = stabilisation(&spreads).unwrap();
+    let svg = regeneration(&spreads).unwrap();
     assert_says(&svg, &["uncoordinated (no data)", "classic"]);
     assert!(!texts(&svg).contains(&"no data".to_owned()));
 }
@@ -188,7 +239,7 @@ fn a_single_measurement_is_enough() {
     let outcome =
         outcomes.find(|outcome| outcome.recovery().count() == 1).expect("one loss, mostly of the last token");
     let spreads = [("classic".to_owned(), outcome.recovery())];
-    assert_says(&stabilisation(&spreads).unwrap(), &["classic"]);
+    assert_says(&regeneration(&spreads).unwrap(), &["classic"]);
     assert_says(&access_intervals(&spreads, 80.0).unwrap(), &["classic"]);
     assert_says(&concurrent_operations(&[("classic".to_owned(), vec![100.0])]).unwrap(), &["classic"]);
     assert_says(&memberships(&[("classic".to_owned(), vec![(100.0, vec![100.0])])]).unwrap(), &["classic"]);
@@ -229,7 +280,10 @@ fn same_data_same_bytes() {
             memberships(&runs()).unwrap(),
             access_intervals(&named(|_| outcome.access_intervals()), 80.0).unwrap(),
             tokens_over_time(&tokens()).unwrap(),
-            stabilisation(&named(|_| outcome.recovery())).unwrap(),
+            regeneration(&named(|_| outcome.recovery())).unwrap(),
+            stabilisation(&twice(outcome.stabilisation())).unwrap(),
+            access_intervals_full_and_half(&twice(outcome.access_intervals()), 80.0).unwrap(),
+            access_intervals_by_membership(&by_membership(outcome.access_intervals()), 80.0).unwrap(),
         ]
     };
     assert_eq!(draw(), draw());

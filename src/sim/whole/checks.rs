@@ -3,10 +3,8 @@
 //! They keep their own books, from what nodes are seen to do, and do not trust what nodes think.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use crate::base::{Hearsay, Session, Time, TokenId};
-use crate::proto::agent::rules;
 
 use super::passings::{Losses, Passings};
 use super::standing::Standing;
@@ -19,8 +17,6 @@ pub(super) struct Checks {
     sessions: BTreeMap<TokenId, Session>,
     /// When each token was in somebody's hands last.
     last_held: BTreeMap<TokenId, Time>,
-    /// How long a datagram may be on its way.
-    longest_way: Duration,
     passings: Passings,
     pulls: BTreeMap<usize, TokenId>,
     standing: Standing,
@@ -28,11 +24,6 @@ pub(super) struct Checks {
 }
 
 impl Checks {
-    /// Empty books, for a network on which a datagram takes no longer than that.
-    pub(super) fn new(longest_way: Duration) -> Self {
-        Self { longest_way, ..Self::default() }
-    }
-
     pub(super) fn violations(&self) -> &[Violation] {
         &self.violations
     }
@@ -85,6 +76,7 @@ impl Checks {
             self.complain(Violation::PullOutlivesHandoff { at, member, token });
         }
         let offered_at = self.passings.released(token, session);
+        self.last_held.insert(token, at);
         // Between the Move and here a certificate may expire: its owner was a member when it said yes.
         let was_expired = offered_at.is_some_and(|then| self.standing.sees_expired(member, to, then));
         if self.standing.knows_banned(member, to) || was_expired {
@@ -158,19 +150,22 @@ impl Checks {
         }
     }
 
-    /// What a member takes to have been seen must have been there to be seen. The rules allow for sightings that are some
-    /// seconds younger than they should be, and for no more: such a one proves good tokens spurious. That margin is for
-    /// transit times that nobody knows; a datagram that takes longer and comes once cannot be told from a quick one.
+    /// What a member takes to have been seen must have been there to be seen, whatever was recorded and played again: a sighting
+    /// of a token that has ended proves good tokens spurious, and keeps the circle from missing the one that it lost.
     pub(super) fn believes(&mut self, member: usize, hearsay: &Hearsay, at: Time) {
         self.last_held.extend(self.holders.keys().map(|token| (*token, at)));
-        let margin = rules::Sightings::default().margin.max(self.longest_way);
         for sighting in hearsay.iter().flatten() {
             let (token, seen) = (sighting.token, at - sighting.age);
             let last = self.last_held.get(&token).copied();
-            if let Some(last) = last.filter(|last| seen > *last + margin) {
+            if let Some(last) = last.filter(|last| seen > *last) {
                 self.complain(Violation::SeenAfterItsEnd { at, member, token, seen, last });
             }
         }
+    }
+
+    /// Whether any token is in somebody's hands or about to be, of whoever.
+    pub(super) fn is_any_alive(&self) -> bool {
+        !self.holders.is_empty() || self.passings.undisturbed().next().is_some()
     }
 
     /// Tokens in the hands of those who stay members.

@@ -48,6 +48,7 @@ impl Whole {
             Fault::Pause => self.pause(member, self.now + faults.pause_for),
             Fault::Split => {
                 self.network.split(self.places.len());
+                self.turns.disturbed(self.now);
                 self.mail.post(Parcel::Join, self.now + faults.split_for, self.now);
             }
             Fault::Ban => self.ban(member),
@@ -64,6 +65,8 @@ impl Whole {
         #[cfg(not(test))]
         drop(node);
         self.outcome.lost_by_crash += self.checks.crashed(member);
+        self.turns.ended(member, self.now);
+        self.turns.disturbed(self.now);
         self.ticket_pull_ended(member);
         self.look_at_ticket(member);
         // One in four is back at once: the replays of its former life still fly.
@@ -80,6 +83,7 @@ impl Whole {
             return;
         }
         self.memory.started(member);
+        self.turns.disturbed(self.now);
         self.outcome.rows.reached(Row::Started);
         if has_files {
             self.start(member);
@@ -114,6 +118,7 @@ impl Whole {
         let Some(place) = self.places.get_mut(member) else { return };
         if place.is_awake() {
             place.paused = Some(Pause::since(now));
+            self.turns.frozen(member, true, now);
             self.mail.post(Parcel::Resume(member), until.min(self.peace_at), now);
             self.ticket_pull_frozen(member, true);
         }
@@ -126,6 +131,7 @@ impl Whole {
         let Some(pause) = place.paused.take() else { return };
         let asleep = place.clock.shows(self.now).since(place.clock.shows(pause.since));
         self.ticket_pull_frozen(member, false);
+        self.turns.frozen(member, false, self.now);
         if asleep > Duration::from_secs(1) {
             self.command(member, Command::Slept { asleep, fresh_secret });
         }

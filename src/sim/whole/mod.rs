@@ -21,8 +21,11 @@ mod rows;
 mod sabotage;
 mod scenario;
 mod standing;
+mod stopwatch;
 #[cfg(test)]
 mod tests;
+mod turning;
+mod turns;
 mod violation;
 mod world;
 
@@ -30,5 +33,6 @@ pub use heal::Healing;
 pub use network::Faults;
 pub use rows::{Row, Rows};
 pub use scenario::{Outcome, RingCounts, RingSize, Scenario};
+pub use stopwatch::Spans;
 pub use violation::Violation;
 pub use world::Whole;

@@ -8,6 +8,11 @@ use crate::sim::split::Split;
 /// How long a datagram is held back at most before it is replayed.
 const REPLAYED_WITHIN: Duration = Duration::from_secs(60);
 
+/// How wrong drawn clocks are at most in a run in which certificates expire. Two members whose clocks differ by more than
+/// [`CLOCK_TOLERANCE`](crate::trust::CLOCK_TOLERANCE) do not agree whether a third one is still a member, and nothing is
+/// promised then.
+const SKEW_NEAR_EXPIRY: Duration = Duration::from_secs(60);
+
 /// What goes wrong, and how often. Shares are between 0 and 1; spans are means.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Faults {
@@ -73,12 +78,6 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// How long a datagram may take to come for the first time. A replay comes again, unless what came before was damaged.
-    pub(super) fn longest_way(&self) -> Duration {
-        let is_late = self.corruption > 0.0 && self.replay > 0.0;
-        if is_late { REPLAYED_WITHIN } else { self.delay + self.jitter }
-    }
-
     /// Drawn from the seed: some off, others wild. Clocks stay within what is stated.
     pub fn swarm(stated_drift_ppm: u32, rng: &mut Rng) -> Self {
         let mut maybe = |most: f64| if rng.below(2) == 0 { 0.0 } else { rng.fraction() * most };
@@ -91,7 +90,7 @@ impl Faults {
         let mut every = |low, high| (rng.below(2) == 0).then(|| span(rng, low, high));
         let (split_every, crash_every) = (every(20_000, 200_000), every(10_000, 200_000));
         let pause_every = every(20_000, 200_000);
-        Self {
+        let mut faults = Self {
             loss,
             duplication,
             corruption,
@@ -104,12 +103,16 @@ impl Faults {
             restart_after: span(rng, 0, 60_000),
             pause_every,
             pause_for: span(rng, 200, 40_000),
-            clock_skew: span(rng, 0, 60_000),
+            clock_skew: span(rng, 0, 3_600_000),
             ban_every: (rng.below(2) == 0).then(|| span(rng, 30_000, 300_000)),
             expiring: if rng.below(2) == 0 { 0.0 } else { rng.fraction() * 0.3 },
             drift_ppm: stated_drift_ppm,
             forgetting: if rng.below(2) == 0 { 0.0 } else { rng.fraction() },
+        };
+        if faults.expiring > 0.0 {
+            faults.clock_skew = faults.clock_skew.min(SKEW_NEAR_EXPIRY);
         }
+        faults
     }
 }
 

@@ -110,6 +110,7 @@ pub(super) fn charter(scenario: &Scenario, authority: &Authority, first: MemberI
         issued_s: WALL_START_S,
         name: "simulated".to_owned(),
         source: "http://127.0.0.1/".to_owned(),
+        aliases: Vec::new(),
         slot: scenario.slot,
         skip: scenario.skip,
         capacity: scenario.capacity.unwrap_or(u32::try_from(scenario.members).unwrap_or(u32::MAX)),

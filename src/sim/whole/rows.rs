@@ -103,6 +103,11 @@ impl Rows {
         Row::ALL.into_iter().filter(|row| !self.0.contains_key(row)).collect()
     }
 
+    /// How often this row was reached.
+    pub fn count(&self, row: Row) -> u64 {
+        self.0.get(&row).copied().unwrap_or(0)
+    }
+
     pub(super) fn reached(&mut self, row: Row) {
         *self.0.entry(row).or_default() += 1;
     }

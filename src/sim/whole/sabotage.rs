@@ -18,8 +18,10 @@ pub(super) struct Sabotage {
     pub(super) possession_persists: bool,
     /// K4: a node starts with the same secret each time.
     pub(super) secrets_repeat: bool,
-    /// So many times too long it takes until a pull by a ticket has stopped.
+    /// So many times too long it takes until a pull has stopped.
     pub(super) slowness: Option<u32>,
+    /// P47: what a recorded question tells of tokens is believed.
+    believes_recordings: bool,
     /// A rule inside of everybody's tickets.
     ticket_flaw: Option<tickets::Flaw>,
     kept: BTreeMap<usize, Node>,
@@ -41,6 +43,9 @@ impl Sabotage {
         if let (Some(flaw), Some(node)) = (self.flaw, node.as_mut()) {
             node.break_rule(flaw);
         }
+        if let (true, Some(node)) = (self.believes_recordings, node.as_mut()) {
+            node.believe_recordings();
+        }
         if let (Some(flaw), Some(node)) = (self.ticket_flaw, node) {
             node.break_rule_of_tickets(flaw);
         }
@@ -57,6 +62,14 @@ impl Whole {
         self.sabotage.flaw = Some(flaw);
         for node in self.places.iter_mut().filter_map(|place| place.node.as_mut()) {
             node.break_rule(flaw);
+        }
+    }
+
+    /// All nodes, now and later, believe what questions tell.
+    pub(super) fn believe_recordings(&mut self) {
+        self.sabotage.believes_recordings = true;
+        for node in self.places.iter_mut().filter_map(|place| place.node.as_mut()) {
+            node.believe_recordings();
         }
     }
 

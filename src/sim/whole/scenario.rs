@@ -9,6 +9,7 @@ use crate::wire::records::RuleSet;
 
 use super::network::Faults;
 use super::rows::Rows;
+use super::stopwatch::Spans;
 use super::violation::Violation;
 
 /// A circle of whole nodes to simulate.
@@ -135,6 +136,15 @@ pub struct Outcome {
     pub expelled: u64,
     /// Tokens made because one was believed lost.
     pub regenerated: u64,
+    /// Those of them that were made while a token was alive: needlessly, or on the other side of a split.
+    pub needless: u64,
+    /// How long two different tokens were in use, summed up.
+    pub two_tokens: Duration,
+    /// How long there was no token, for each time that one was lost and replaced.
+    pub recoveries: Vec<Duration>,
+    /// The most slots that others had between two of one member after the faults were over, in multiples of the number of
+    /// members with work.
+    pub most_overtaken: f64,
     /// Tokens removed.
     pub removed: u64,
     /// Datagrams sent.
@@ -150,6 +160,8 @@ pub struct Outcome {
     pub first_slots: Vec<Duration>,
     /// What became of tickets.
     pub ring: RingCounts,
+    /// How long visits and handoffs took.
+    pub spans: Spans,
     /// Which rows of the handoff's tables were reached.
     pub rows: Rows,
     /// Every broken promise.
@@ -174,6 +186,10 @@ impl Outcome {
         self.banned += other.banned;
         self.expelled += other.expelled;
         self.regenerated += other.regenerated;
+        self.needless += other.needless;
+        self.two_tokens += other.two_tokens;
+        self.recoveries.extend_from_slice(&other.recoveries);
+        self.most_overtaken = self.most_overtaken.max(other.most_overtaken);
         self.removed += other.removed;
         self.datagrams += other.datagrams;
         self.rejected += other.rejected;
@@ -182,6 +198,7 @@ impl Outcome {
         self.jain.extend_from_slice(&other.jain);
         self.first_slots.extend_from_slice(&other.first_slots);
         self.ring.add(other.ring);
+        self.spans.add(&other.spans);
         self.rows.add(other.rows);
         self.violations.extend(other.violations);
     }

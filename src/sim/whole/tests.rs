@@ -45,8 +45,17 @@ fn shows(break_it: impl Fn(&mut Whole), wanted: impl Fn(&Violation) -> bool) -> 
 }
 
 fn shows_on(seeds: u64, break_it: impl Fn(&mut Whole), wanted: impl Fn(&Violation) -> bool) -> bool {
+    shows_under(&rough(), seeds, break_it, wanted)
+}
+
+fn shows_under(
+    faults: &Faults,
+    seeds: u64,
+    break_it: impl Fn(&mut Whole),
+    wanted: impl Fn(&Violation) -> bool,
+) -> bool {
     (0..seeds).any(|seed| {
-        let mut whole = Whole::new(&scenario(rough()), seed);
+        let mut whole = Whole::new(&scenario(faults.clone()), seed);
         break_it(&mut whole);
         whole.run().violations.iter().any(&wanted)
     })
@@ -82,8 +91,9 @@ fn the_papers_rule_doubles_tokens_when_a_member_restarts() {
         whole.sabotage.secrets_repeat = true;
         whole.break_rule(Flaw::RecordedAtMove);
     };
-    // It takes a recording of a Commit that comes just after a restart: rare, but not rare enough.
-    assert!(shows_on(20 * SEEDS, break_it, Violation::is_duplicate));
+    // It takes a recording of a Commit that comes just after a restart.
+    let faults = Faults { replay: 0.8, crash_every: Some(Duration::from_secs(4)), ..rough() };
+    assert!(shows_under(&faults, 20 * SEEDS, break_it, Violation::is_duplicate));
 }
 
 #[test]
@@ -99,6 +109,19 @@ fn a_commit_that_does_not_wait_for_the_pull_is_seen_at_both_ends() {
     let outlives = |violation: &Violation| matches!(violation, Violation::PullOutlivesHandoff { .. });
     let twice = |violation: &Violation| matches!(violation, Violation::TwoPulls { .. });
     assert!(complaints.iter().any(outlives) && complaints.iter().any(twice), "{complaints:?}");
+}
+
+#[test]
+fn recordings_that_are_believed_are_seen() {
+    let is_late = |violation: &Violation| matches!(violation, Violation::SeenAfterItsEnd { .. });
+    assert!(shows(Whole::believe_recordings, is_late), "P47");
+}
+
+#[test]
+fn a_pull_that_does_not_stop_in_time_is_seen() {
+    let complaints = all_complaints(Faults::default(), |whole| whole.sabotage.slowness = Some(10));
+    let overran = |violation: &Violation| matches!(violation, Violation::SlotOverran { .. });
+    assert!(complaints.iter().any(overran), "{complaints:?}");
 }
 
 #[test]
@@ -146,8 +169,16 @@ fn a_split_that_never_ends_is_no_rest() {
     // For long enough that the two sides have forgotten each other.
     whole.end = whole.now + Duration::from_secs(7_200);
     whole.network.split(8);
-    while whole.step() {}
+    // On both sides a token is in use, and that is complained of first.
+    while whole.now < whole.end {
+        whole.step();
+    }
+    whole.check_rest();
     let complaints = whole.finish().violations;
+    assert!(
+        complaints.iter().any(|found| matches!(found, Violation::TwoTokensInUse { .. })),
+        "{complaints:?}"
+    );
     assert!(complaints.iter().any(|found| matches!(found, Violation::NotOneToken { .. })), "{complaints:?}");
     assert!(complaints.iter().any(|found| matches!(found, Violation::Disconnected { .. })), "{complaints:?}");
 }
@@ -336,7 +367,6 @@ fn who_believes_that_a_token_was_seen_after_its_end_is_found() {
         checks.violations().to_vec()
     };
     assert_eq!(complaints(20), [], "just before the crash");
-    assert_eq!(complaints(15), [], "within the margin");
     let (at, seen, last) = (Time::from_secs(30), Time::from_secs(29), Time::from_secs(10));
     assert_eq!(complaints(1), [Violation::SeenAfterItsEnd { at, member: 1, token: token(), seen, last }]);
 }

@@ -1,5 +1,7 @@
 //! What can be broken: one promise each, with who broke it and when.
 
+use std::time::Duration;
+
 use crate::base::{Session, Ticket, Time, TokenId};
 use crate::sim::tickets;
 
@@ -136,6 +138,42 @@ pub enum Violation {
         at: Time,
         /// Which ticket.
         ticket: Ticket,
+    },
+    /// I4: a pull goes on after the end of its slot.
+    #[error("{at}: member {member} still pulls, though its slot ended at {until}")]
+    SlotOverran {
+        /// When.
+        at: Time,
+        /// Who.
+        member: usize,
+        /// When the slot ended.
+        until: Time,
+    },
+    /// Two tokens do not find each other.
+    #[error("{at}: the faults are over, and two different tokens were in use for {lasted:?} since")]
+    TwoTokensInUse {
+        /// When.
+        at: Time,
+        /// How long.
+        lasted: Duration,
+    },
+    /// I8: no member makes a new token.
+    #[error("{at}: there is no token since {since}, and nobody makes one")]
+    NotRecovered {
+        /// When.
+        at: Time,
+        /// Since when.
+        since: Time,
+    },
+    /// Others are served again and again, and one member is not.
+    #[error("{at}: the faults are over, and member {member} waits while others had {others} slots")]
+    Starved {
+        /// When.
+        at: Time,
+        /// Who.
+        member: usize,
+        /// How many slots others had since its last one.
+        others: usize,
     },
     /// I8.
     #[error("{at}: the faults are over, and {tokens} tokens are alive")]

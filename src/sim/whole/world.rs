@@ -20,6 +20,9 @@ use super::rows::{Memory, Row};
 #[cfg(test)]
 use super::sabotage::Sabotage;
 use super::scenario::{Outcome, Scenario};
+use super::stopwatch::Stopwatch;
+use super::turning::{SETTLED_WITHIN, limits};
+use super::turns::Turns;
 use super::violation::Violation;
 
 /// The gate key of every simulated circle.
@@ -29,7 +32,7 @@ pub(super) const GATE: [u8; 32] = [7; 32];
 const STATED_DRIFT_PPM: u32 = 1000;
 
 /// How long it takes at most until a pull by a token that was told to stop has stopped.
-const STOP_WITHIN: Duration = Duration::from_millis(20);
+pub(super) const STOP_WITHIN: Duration = Duration::from_millis(20);
 
 /// What is under way.
 #[derive(Debug)]
@@ -44,6 +47,7 @@ pub(super) enum Parcel {
     TellBans,
     Look,
     Found { member: usize },
+    CountTurns,
     Burst,
     BurstEnd { member: usize, life: u32 },
 }
@@ -64,9 +68,11 @@ pub struct Whole {
     pub(super) mail: Mail<Parcel>,
     timers: Timers,
     pub(super) checks: Checks,
+    pub(super) turns: Turns,
     /// In a circle with tickets.
     pub(super) ring: Option<Books>,
     pub(super) memory: Memory,
+    pub(super) stopwatch: Stopwatch,
     pub(super) outcome: Outcome,
     pub(super) rng: Rng,
     pub(super) now: Time,
@@ -92,7 +98,7 @@ impl Whole {
         let first = ids.first().copied().unwrap_or(ANYONE);
         let charter = authority.sign_charter(charter(scenario, &authority, first));
         let peace_at = Time::ZERO + scenario.duration;
-        let checks = Checks::new(faults.longest_way());
+        let checks = Checks::default();
         let mut whole = Self {
             enrolment: charter.clone(),
             charter,
@@ -104,8 +110,10 @@ impl Whole {
             mail: Mail::default(),
             timers: Timers::default(),
             checks,
+            turns: Turns::new(limits(scenario)),
             ring: Books::new(scenario),
             memory: Memory::default(),
+            stopwatch: Stopwatch::default(),
             outcome: Outcome { runs: 1, ..Outcome::default() },
             rng,
             now: Time::ZERO,
@@ -127,6 +135,7 @@ impl Whole {
             whole.schedule(fault);
         }
         whole.mail.post(Parcel::Heal, peace_at, Time::ZERO);
+        whole.mail.post(Parcel::CountTurns, peace_at + SETTLED_WITHIN, Time::ZERO);
         whole.schedule_burst();
         whole
     }
@@ -152,6 +161,7 @@ impl Whole {
             }
         }
         self.outcome.pulling.set(self.checks.pulling(), self.now);
+        self.look_at_turns();
         self.is_unbroken()
     }
 
@@ -165,6 +175,7 @@ impl Whole {
     pub fn finish(mut self) -> Outcome {
         if self.is_unbroken() && self.now >= self.end {
             self.check_rest();
+            self.check_fairness();
         }
         for member in 0..self.places.len() {
             self.outcome.rejected += self.rejected_by(member);
@@ -172,6 +183,7 @@ impl Whole {
         self.outcome.pulling.settle(self.now);
         let active = (0..).zip(&self.places).filter(|(member, _)| self.scenario.has_work(*member));
         self.outcome.jain.push(jain(active.map(|(_, place)| f64::from(place.slots))));
+        self.note_turns();
         let losses = self.checks.losses();
         self.outcome.lost += losses.plain;
         self.outcome.lost_by_crash += losses.by_crash;
@@ -216,15 +228,20 @@ impl Whole {
             }
             Parcel::Restart { member, has_files } => self.restart(member, has_files),
             Parcel::Resume(member) => self.resume(member),
-            Parcel::Join => self.network.join(),
+            Parcel::Join => {
+                self.network.join();
+                self.turns.disturbed(self.now);
+            }
             Parcel::Heal => {
                 self.network.heal();
+                self.turns.disturbed(self.now);
                 // When everybody is back, so that somebody listens.
                 self.mail.post(Parcel::TellBans, self.now + Duration::from_secs(1), self.now);
             }
             Parcel::TellBans => self.tell_bans(1),
             Parcel::Look => self.look_at_ring(),
             Parcel::Found { member } => self.found(member),
+            Parcel::CountTurns => self.count_turns(),
             Parcel::Burst => self.begin_burst(),
             Parcel::BurstEnd { member, life } => self.end_burst(member, life),
         }
@@ -232,6 +249,7 @@ impl Whole {
 
     fn slot_stopped(&mut self, member: usize) {
         self.checks.pull_ended(member);
+        self.turns.ended(member, self.now);
         self.ticket_pull_ended(member);
         match self.places.get_mut(member).and_then(|place| place.paused.as_mut()) {
             Some(pause) => pause.slot_stopped = true,
@@ -362,12 +380,16 @@ impl Whole {
     }
 
     fn on_event(&mut self, member: usize, event: &Event) {
+        self.time(member, event);
         let now = self.now;
         match *event {
-            Event::SlotBegan { right, .. } => {
+            Event::SlotBegan { right, until, .. } => {
                 self.outcome.slots += 1;
                 match right {
-                    Right::Token(token) => self.checks.pull_began(member, token, now),
+                    Right::Token(token) => {
+                        self.checks.pull_began(member, token, now);
+                        self.turns.began(member, token, until);
+                    }
                     Right::Ticket(seat) => self.ticket_pull_began(member, seat),
                 }
                 if let Some(place) = self.places.get_mut(member) {
@@ -380,13 +402,16 @@ impl Whole {
                 let life = self.places.get(member).map_or(0, |place| place.life);
                 let stopped = match self.ticket_pull_stops_at(member) {
                     Some(at) => at,
-                    None => now + self.rng.uniform(Duration::ZERO, STOP_WITHIN),
+                    None => now + self.token_pull_stops_within(),
                 };
                 self.mail.post(Parcel::SlotStopped { member, life }, stopped, now);
             }
             Event::Agent(agent::Event::Generated { token, because }) => {
+                let is_replacement = because != agent::Origin::Founded;
+                let is_needless = self.checks.tokens_alive() + self.checks.tokens_under_way() > 0;
                 self.checks.generated(member, token, now);
-                self.outcome.regenerated += u64::from(because != agent::Origin::Founded);
+                self.outcome.regenerated += u64::from(is_replacement);
+                self.outcome.needless += u64::from(is_replacement && is_needless);
             }
             Event::Agent(agent::Event::Discarded { token, .. }) => {
                 self.outcome.removed += 1;
