@@ -26,6 +26,12 @@ impl Refusal {
     pub fn new(code: Option<u16>, after: Option<Duration>, said: &str) -> Self {
         Self { code, after, said: escape(said) }
     }
+
+    /// In one line, as it is shown beside the back-off: `429 Too Many Requests from example.org`.
+    pub fn told_by(&self, host: Option<&str>) -> String {
+        let said = self.said.strip_prefix("HTTP ").unwrap_or(&self.said).trim_end_matches('.');
+        host.map_or_else(|| said.to_owned(), |host| format!("{said} from {}", escape(host)))
+    }
 }
 
 /// What went wrong.
@@ -40,8 +46,8 @@ pub enum Fault {
     /// The address of a file redirects to itself plus `/`: it is a folder. Holds the folder's address, with the slash.
     #[error("{0} is a folder, not a file; copy it with `stroll mirror`")]
     IsFolder(String),
-    /// The user or the password is wrong, or one is needed.
-    #[error("the source wants another login: {0}")]
+    /// The user or the password is wrong, or one is needed. Holds the whole message; see [`Fault::login`].
+    #[error("{0}")]
     Login(String),
     /// The file is not for us.
     #[error("the source does not allow it: {0}")]
@@ -102,6 +108,29 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// The source refuses this user, or wants one where none was sent. The message says where to put user and password.
+    pub fn login(said: &str, user: Option<&str>) -> Self {
+        let said = said.trim_end_matches('.');
+        Self::Login(match user {
+            None => format!(
+                "the source wants a login: {said}; put user and password into ~/.netrc, or use --user with --password-file"
+            ),
+            Some(user) => format!(
+                "the source wants another login than that of {}: {said}; correct user and password in ~/.netrc, or use \
+                 --user with --password-file",
+                escape(user)
+            ),
+        })
+    }
+
+    /// The proxy on the way to the source wants user and password.
+    pub(super) fn proxy_login(proxy: &str) -> Self {
+        Self::Login(format!(
+            "the proxy {proxy} wants a login: HTTP 407 Proxy Authentication Required; put user and password into its \
+             address, http://USER:PASSWORD@HOST:PORT, in STROLL_PROXY or HTTP_PROXY"
+        ))
+    }
+
     /// Whether the same question may well be answered at the next try.
     pub fn is_temporary(&self) -> bool {
         matches!(
@@ -153,6 +182,18 @@ mod tests {
         assert_eq!(escape("evil\u{202e}gpj.exe"), "evil\\u{202e}gpj.exe");
         assert_eq!(escape("a\u{9b}b"), "a\\u{9b}b");
         assert_eq!(escape("Größe 7 µm, 漢字"), "Größe 7 µm, 漢字");
+    }
+
+    #[test]
+    fn a_refused_login_names_the_user_and_says_where_logins_are_put() {
+        let (without, with) =
+            (Fault::login("HTTP 401", None), Fault::login("530 no\u{1b}", Some("a\u{1b}da")));
+        for text in [without.to_string(), with.to_string()] {
+            assert!(text.contains("~/.netrc") && text.contains("--password-file"), "{text}");
+        }
+        assert!(without.to_string().starts_with("the source wants a login: HTTP 401;"));
+        let with = with.to_string();
+        assert!(with.contains("another login than that of a\\u{1b}da: 530 no"), "{with}");
     }
 
     #[test]

@@ -1,34 +1,21 @@
 //! How fast bytes may be read. The engine takes every piece that it has read out of the limiter before it reads on.
 //!
-//! governor counts; the waiting is ours, on the runtime's clock, because governor's own timer does not follow a paused
-//! one. Its cells are a power of two of bytes, so large that rounding one cell's time up to a whole nanosecond costs
-//! a thousandth at most: with one byte to a cell 600 MB/s became 1 GB/s, and 4 GiB/s was the end. Quotas cannot
-//! be changed, so a new rate is a new gate, which starts empty: whoever changes the rate often gains nothing.
+//! Without a circle a rate holds at any moment (`steady`). A member of a circle may read in its slots only, so its limit is
+//! an average (`average`): with a [period](Limiter::average_over) it makes up in a slot for the time between two slots. A
+//! new rate begins without credit: changing the rate often gains nothing. Nor does the time count in which [no job waits for a
+//! slot](Waiting): a limit is no account to save up in.
 
-use std::num::NonZeroU32;
-use std::sync::Arc;
+mod average;
+mod steady;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use governor::clock::Clock;
-use governor::middleware::NoOpMiddleware;
-use governor::nanos::Nanos;
-use governor::state::{InMemoryState, NotKeyed};
-use governor::{Quota, RateLimiter};
-use tokio::sync::{Mutex, watch};
-use tokio::time::Instant;
+use tokio::sync::watch;
 
-/// The smallest burst: what one read brings. Smaller ones cost more waking up than they smooth.
-const SMALLEST_BURST_BYTES: u64 = 64 << 10;
-
-/// A burst is what comes in this time. A timer that wakes later than three quarters of it loses bandwidth: on a loaded
-/// machine that is 15 ms.
-const BURST_PERIOD: Duration = Duration::from_millis(20);
-
-/// Pieces of a burst. With a whole burst at once every late wake-up was lost: 70 MB/s became 60.
-const QUANTA: u32 = 4;
-
-/// A cell takes at least so long, so that rounding it up to a whole nanosecond costs a thousandth at most.
-const SHORTEST_CELL_NANOS: u128 = 1_000;
+use average::Average;
+use steady::Steady;
 
 const NANOS_PER_SEC: u128 = 1_000_000_000;
 
@@ -41,23 +28,92 @@ pub fn smallest(rates: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
 #[derive(Clone, Debug)]
 pub struct Limiter {
     gate: Arc<watch::Sender<Gate>>,
+    /// Over which time the rate is an average.
+    period: Arc<Mutex<Option<Duration>>>,
+    /// Jobs that have something to read.
+    waiting: Arc<AtomicUsize>,
+}
+
+/// Whether one job has something to read, now or in its next slot. Only then what it cannot read is saved.
+#[derive(Debug)]
+pub struct Waiting {
+    limiter: Limiter,
+    is_waiting: bool,
+}
+
+impl Waiting {
+    /// It has something to read from now on, or nothing any more.
+    pub fn set(&mut self, is_waiting: bool) {
+        if std::mem::replace(&mut self.is_waiting, is_waiting) == is_waiting {
+            return;
+        }
+        if !is_waiting {
+            self.limiter.waiting.fetch_sub(1, Ordering::SeqCst);
+        } else if self.limiter.waiting.fetch_add(1, Ordering::SeqCst) == 0 {
+            self.limiter.forget_savings();
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.set(false);
+    }
 }
 
 impl Limiter {
     /// At most so many bytes per second; `None` is as many as come, zero is none at all until that changes.
     pub fn new(bytes_per_sec: Option<u64>) -> Self {
-        Self { gate: Arc::new(watch::Sender::new(Gate::new(bytes_per_sec))) }
+        let gate = Arc::new(watch::Sender::new(Gate::new(bytes_per_sec, None)));
+        Self { gate, period: Arc::default(), waiting: Arc::default() }
+    }
+
+    /// For another job that is kept to the limit.
+    pub fn waiting(&self) -> Waiting {
+        Waiting { limiter: self.clone(), is_waiting: false }
     }
 
     /// Changes the rate, also for those who wait right now. Setting the same rate again changes nothing.
     pub fn set_rate(&self, bytes_per_sec: Option<u64>) {
+        let period = *self.period();
         self.gate.send_if_modified(|gate| {
             let other = gate.rate() != bytes_per_sec;
             if other {
-                *gate = Gate::new(bytes_per_sec);
+                *gate = Gate::new(bytes_per_sec, period);
             }
             other
         });
+    }
+
+    /// From now on the rate is an average over such periods: what is not read in one may be read in the next. `None`: it
+    /// holds at any moment.
+    pub fn average_over(&self, period: Option<Duration>) {
+        *self.period() = period;
+        if let Some(metered) = self.metered() {
+            metered.set_period(period);
+        }
+    }
+
+    /// Begins with so much credit, whatever there was before: another process counts what is left.
+    pub fn begin_with(&self, bytes_per_sec: Option<u64>, saved: u64, period: Option<Duration>) {
+        self.set_rate(bytes_per_sec);
+        self.average_over(period);
+        if let Some(average) = self.average() {
+            average.begin_with(saved);
+        }
+    }
+
+    fn forget_savings(&self) {
+        if let Some(average) = self.average() {
+            average.forget_savings();
+        }
+    }
+
+    /// So many bytes were read elsewhere, and count as well where the rate is an average.
+    pub fn charge(&self, bytes: u64) {
+        if let Some(average) = self.average() {
+            average.charge(bytes);
+        }
     }
 
     /// The rate; `None` is no limit.
@@ -65,10 +121,20 @@ impl Limiter {
         self.gate.borrow().rate()
     }
 
-    /// How many bytes may pass at once after a pause; `None` without limit.
+    /// How many bytes may pass within so much time, if they are all that does; `None` if that is not limited, or unknown
+    /// because nothing passes until the rate changes.
+    pub fn within(&self, time: Duration) -> Option<u64> {
+        let metered = self.metered()?;
+        Some(match metered.average() {
+            Some(average) => average.within(time),
+            None => metered.steady_within(time),
+        })
+    }
+
+    /// How many bytes may pass at once after a pause of any length without a period; `None` without limit.
     pub fn burst(&self) -> Option<u64> {
         match &*self.gate.borrow() {
-            Gate::Metered(metered) => Some(metered.bytes(metered.burst_cells)),
+            Gate::Metered(metered) => Some(metered.steady.burst()),
             Gate::Shut => Some(0),
             Gate::Open => None,
         }
@@ -90,7 +156,7 @@ impl Limiter {
                     }
                 }
                 Gate::Metered(metered) => {
-                    let piece = left.min(metered.quantum());
+                    let piece = left.min(metered.steady.quantum());
                     tokio::select! {
                         biased;
                         () = metered.pass(piece) => left -= piece,
@@ -99,6 +165,21 @@ impl Limiter {
                 }
             }
         }
+    }
+
+    fn metered(&self) -> Option<Arc<Metered>> {
+        match &*self.gate.borrow() {
+            Gate::Metered(metered) => Some(Arc::clone(metered)),
+            Gate::Open | Gate::Shut => None,
+        }
+    }
+
+    fn average(&self) -> Option<Arc<Average>> {
+        self.metered()?.average()
+    }
+
+    fn period(&self) -> MutexGuard<'_, Option<Duration>> {
+        self.period.lock().expect("nobody panics with the period in hand")
     }
 }
 
@@ -110,11 +191,11 @@ enum Gate {
 }
 
 impl Gate {
-    fn new(bytes_per_sec: Option<u64>) -> Self {
+    fn new(bytes_per_sec: Option<u64>, period: Option<Duration>) -> Self {
         match bytes_per_sec {
             None => Self::Open,
             Some(0) => Self::Shut,
-            Some(rate) => Self::Metered(Arc::new(Metered::new(rate))),
+            Some(rate) => Self::Metered(Arc::new(Metered::new(rate, period))),
         }
     }
 
@@ -130,92 +211,55 @@ impl Gate {
 #[derive(Debug)]
 struct Metered {
     rate: u64,
-    cell_bytes: u64,
-    burst_cells: NonZeroU32,
-    clock: RuntimeClock,
-    cells: RateLimiter<NotKeyed, InMemoryState, RuntimeClock, NoOpMiddleware<Nanos>>,
-    /// Governor has no queue: without one, small takers starve large ones. Holds the bytes that are paid for already
-    /// because cells are whole.
-    turn: Mutex<u64>,
+    steady: Steady,
+    /// Instead of it, if the rate is an average.
+    average: Mutex<Option<Arc<Average>>>,
 }
 
 impl Metered {
-    fn new(rate: u64) -> Self {
-        let cell_bytes = cell_bytes(rate);
-        let period = (u128::from(cell_bytes) * NANOS_PER_SEC).div_ceil(u128::from(rate));
-        let period = Duration::from_nanos(u64::try_from(period).unwrap_or(u64::MAX));
-        let burst_cells = burst_cells(rate, cell_bytes);
-        // The period is not zero: a cell is at least one byte, and no rate is so high.
-        let quota = Quota::with_period(period)
-            .unwrap_or_else(|| Quota::per_second(NonZeroU32::MIN))
-            .allow_burst(burst_cells);
-        let clock = RuntimeClock { start: Instant::now() };
-        let cells = RateLimiter::direct_with_clock(quota, clock);
-        // Starts empty.
-        let _ = cells.check_n(burst_cells);
-        Self { rate, cell_bytes, burst_cells, clock, cells, turn: Mutex::new(0) }
+    fn new(rate: u64, period: Option<Duration>) -> Self {
+        let metered = Self { rate, steady: Steady::new(rate), average: Mutex::default() };
+        metered.set_period(period);
+        metered
     }
 
-    /// What passes in one piece, the same for everybody.
-    fn quantum(&self) -> u64 {
-        let cells = NonZeroU32::new(self.burst_cells.get() / QUANTA).unwrap_or(NonZeroU32::MIN);
-        self.bytes(cells)
+    fn set_period(&self, period: Option<Duration>) {
+        let mut average = self.lock();
+        match (&*average, period) {
+            (Some(average), Some(period)) => average.set_period(period),
+            (None, Some(period)) => {
+                *average = Some(Arc::new(Average::new(self.rate, self.steady.burst(), period)));
+            }
+            (_, None) => *average = None,
+        }
     }
 
-    fn bytes(&self, cells: NonZeroU32) -> u64 {
-        u64::from(cells.get()).saturating_mul(self.cell_bytes)
+    fn average(&self) -> Option<Arc<Average>> {
+        self.lock().clone()
+    }
+
+    fn steady_within(&self, time: Duration) -> u64 {
+        let earned = u128::from(self.rate).saturating_mul(time.as_nanos()) / NANOS_PER_SEC;
+        u64::try_from(earned).unwrap_or(u64::MAX).saturating_add(self.steady.burst())
     }
 
     async fn pass(&self, bytes: u64) {
-        let mut paid = self.turn.lock().await;
-        let owed = bytes.saturating_sub(*paid);
-        let cells = owed.div_ceil(self.cell_bytes);
-        if let Some(cells) = u32::try_from(cells).ok().and_then(NonZeroU32::new) {
-            self.wait_for(cells.min(self.burst_cells)).await;
-        }
-        *paid = (*paid + cells * self.cell_bytes).saturating_sub(bytes);
-    }
-
-    async fn wait_for(&self, cells: NonZeroU32) {
-        // Insufficient capacity is impossible, as no more than the burst is asked for.
-        while let Ok(Err(not_yet)) = self.cells.check_n(cells) {
-            let wait = not_yet.wait_time_from(self.clock.now());
-            // The runtime's timer counts in milliseconds.
-            tokio::time::sleep(wait.max(Duration::from_micros(1))).await;
+        match self.average() {
+            Some(average) => average.pass(bytes).await,
+            None => self.steady.pass(bytes).await,
         }
     }
-}
 
-/// The smallest power of two of bytes that takes at least [`SHORTEST_CELL_NANOS`].
-fn cell_bytes(rate: u64) -> u64 {
-    let bytes = (SHORTEST_CELL_NANOS * u128::from(rate)).div_ceil(NANOS_PER_SEC);
-    u64::try_from(bytes).unwrap_or(u64::MAX >> 1).max(1).next_power_of_two()
-}
-
-fn burst_cells(rate: u64, cell_bytes: u64) -> NonZeroU32 {
-    let by_time = u128::from(rate) * BURST_PERIOD.as_nanos() / NANOS_PER_SEC;
-    let bytes = by_time.max(u128::from(SMALLEST_BURST_BYTES));
-    let cells = bytes.div_ceil(u128::from(cell_bytes));
-    u32::try_from(cells).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX)
-}
-
-/// The runtime's clock, which tests can pause.
-#[derive(Clone, Copy, Debug)]
-struct RuntimeClock {
-    start: Instant,
-}
-
-impl Clock for RuntimeClock {
-    type Instant = Nanos;
-
-    fn now(&self) -> Nanos {
-        Nanos::from(self.start.elapsed())
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Average>>> {
+        self.average.lock().expect("nobody panics with the average in hand")
     }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+
+    use tokio::time::Instant;
 
     use super::*;
 
@@ -370,8 +414,8 @@ mod tests {
                     sum += piece;
                     let window = passed.saturating_sub(*asked).as_secs_f64();
                     let most = rate as f64 * window + burst as f64;
-                    // One cell of bytes that were paid for before the window, and floating point.
-                    let most = most * (1.0 + 1e-9) + cell_bytes(rate) as f64;
+                    // Floating point.
+                    let most = most * (1.0 + 1e-9) + 1.0;
                     prop_assert!(sum as f64 <= most, "{sum} in {window} s, at most {most}");
                 }
             }
@@ -384,5 +428,83 @@ mod tests {
             paused(async { times(&Limiter::new(Some(1 << 20)), &[1 << 20, 1 << 19, 1 << 19]).await });
         let seconds = passed.iter().map(|(at, _)| at.as_secs_f64().round()).collect::<Vec<_>>();
         assert_eq!(seconds, [1.0, 2.0, 2.0]);
+    }
+
+    /// What is read in ten slots of a second, one every ten seconds, over a link that could bring far more.
+    fn read_in_ten_slots(period: Option<Duration>) -> u64 {
+        paused(async move {
+            let limiter = Limiter::new(Some(1_000_000));
+            limiter.average_over(period);
+            let mut taken = 0;
+            for _ in 0..10 {
+                tokio::time::sleep(Duration::from_secs(9)).await;
+                let end = Instant::now() + Duration::from_secs(1);
+                while tokio::time::timeout_at(end, limiter.take(10_000)).await.is_ok() {
+                    taken += 10_000;
+                }
+            }
+            taken
+        })
+    }
+
+    #[test]
+    fn an_average_makes_up_for_the_time_between_slots_and_a_plain_rate_does_not() {
+        let average = read_in_ten_slots(Some(Duration::from_secs(10)));
+        assert!((99_000_000..=100_000_000).contains(&average), "{average}");
+        let plain = read_in_ten_slots(None);
+        assert!((9_900_000..11_000_000).contains(&plain), "{plain}");
+    }
+
+    #[test]
+    fn no_more_than_two_periods_are_saved_and_a_new_rate_saves_nothing() {
+        paused(async {
+            let limiter = Limiter::new(Some(1_000));
+            limiter.average_over(Some(Duration::from_secs(100)));
+            let at_once = || limiter.within(Duration::ZERO);
+            tokio::time::sleep(Duration::from_secs(150)).await;
+            assert_eq!(at_once(), Some(150_000));
+            tokio::time::sleep(Duration::from_secs(1_000)).await;
+            assert_eq!(at_once(), Some(200_000));
+            assert_eq!(limiter.within(Duration::from_secs(5)), Some(205_000));
+            limiter.set_rate(Some(1_001));
+            assert_eq!(at_once(), Some(0));
+            limiter.set_rate(None);
+            assert_eq!(at_once(), None);
+        });
+    }
+
+    #[test]
+    fn nothing_is_saved_while_no_job_has_anything_to_read() {
+        paused(async {
+            let limiter = Limiter::new(Some(1_000_000));
+            limiter.average_over(Some(Duration::from_secs(100)));
+            let (mut first, mut second) = (limiter.waiting(), limiter.waiting());
+            first.set(true);
+            second.set(true);
+            tokio::time::sleep(Duration::from_secs(7)).await;
+            first.set(false);
+            first.set(true);
+            assert_eq!(limiter.within(Duration::ZERO), Some(7_000_000), "the other one waits");
+            first.set(false);
+            drop(second);
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            first.set(true);
+            assert!(limiter.within(Duration::ZERO) <= limiter.burst());
+        });
+    }
+
+    #[test]
+    fn what_was_read_elsewhere_counts_and_is_no_eternal_debt() {
+        paused(async {
+            let limiter = Limiter::new(Some(1_000_000));
+            limiter.average_over(Some(Duration::from_secs(5)));
+            tokio::time::sleep(Duration::from_secs(8)).await;
+            limiter.charge(6_000_000);
+            assert_eq!(limiter.within(Duration::ZERO), Some(2_000_000));
+            limiter.charge(u64::MAX);
+            assert_eq!(limiter.within(Duration::from_secs(11)), Some(1_000_000), "two periods at most");
+            limiter.begin_with(Some(1_000_000), 7_000_000, Some(Duration::from_secs(5)));
+            assert_eq!(limiter.within(Duration::ZERO), Some(7_000_000));
+        });
     }
 }

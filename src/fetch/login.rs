@@ -1,8 +1,8 @@
 //! Who we are at a source, and the secret that proves it.
 //!
 //! Logins are given (from an address, a setting, a password file or command) or come from `~/.netrc`. A login is good
-//! for its own origin, or in the case of netrc for its exact host, and for nobody else. Files with secrets that others
-//! can read are refused.
+//! for its own origin, or in the case of netrc for its exact host, and for nobody else. Secrets in files that others can
+//! read are refused. A netrc file that others can read is an error only where one of its logins would be used.
 
 mod netrc;
 
@@ -10,7 +10,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -44,7 +44,9 @@ impl Secret {
 
     /// The first line of a file that only its owner can read.
     pub fn from_file(path: &Path) -> Result<Self, Fault> {
-        first_line(&read_private(path)?).ok_or_else(|| local(path, io::Error::other("it has no first line")))
+        let (bytes, access) = read_secrets(path)?;
+        access.check(path)?;
+        first_line(&bytes).ok_or_else(|| local(path, io::Error::other("it has no first line")))
     }
 
     /// The first line that a command prints. Waits for it, so call it before anything else runs.
@@ -93,6 +95,8 @@ impl Login {
 pub struct Logins {
     given: Vec<(Address, Login)>,
     netrc: Netrc,
+    /// The netrc file, if others can read or write it.
+    exposed: Option<PathBuf>,
 }
 
 impl Logins {
@@ -103,9 +107,10 @@ impl Logins {
         Ok(logins)
     }
 
-    /// Also those of a netrc file. It must be there, and be nobody else's to read.
+    /// Also those of a netrc file, which must exist. If others can read it, its logins are refused when they are looked up.
     pub fn read_netrc(&mut self, path: &Path) -> Result<(), Fault> {
-        let text = read_private(path)?;
+        let (text, access) = read_secrets(path)?;
+        self.exposed = (access == Access::Others).then(|| path.to_owned());
         let text = std::str::from_utf8(&text).map_err(|error| local(path, io::Error::other(error)))?;
         self.parse_netrc(text).map_err(|error| local(path, io::Error::other(error)))
     }
@@ -123,12 +128,26 @@ impl Logins {
 
     /// The login for an address that was asked for; `None` means anonymous.
     pub fn lookup(&self, address: &Address) -> Result<Option<Login>, Fault> {
-        Ok(self.given_for(address).or_else(|| self.netrc.lookup(&address.host(), true)))
+        self.find(address, true)
     }
 
     /// The login for an address to which somebody else has sent us: never netrc's `default`.
     pub fn lookup_redirected(&self, address: &Address) -> Result<Option<Login>, Fault> {
-        Ok(self.given_for(address).or_else(|| self.netrc.lookup(&address.host(), false)))
+        self.find(address, false)
+    }
+
+    fn find(&self, address: &Address, with_default: bool) -> Result<Option<Login>, Fault> {
+        if let Some(given) = self.given_for(address) {
+            return Ok(Some(given));
+        }
+        match (self.netrc.lookup(&address.host(), with_default), &self.exposed) {
+            // The password of an anonymous user is no secret.
+            (Some(login), Some(path)) if !login.is_anonymous() => {
+                Access::Others.check(path)?;
+                Ok(None)
+            }
+            (found, _) => Ok(found),
+        }
     }
 
     fn given_for(&self, address: &Address) -> Option<Login> {
@@ -137,40 +156,55 @@ impl Logins {
 }
 
 fn local(path: &Path, source: io::Error) -> Fault {
-    Fault::Local { what: format!("cannot use {}: {source}", path.display()), source }
+    Fault::Local { what: format!("cannot use {}", path.display()), source }
+}
+
+/// By whom a file can be read or written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    /// Its owner alone.
+    Owner,
+    /// Others, too.
+    Others,
+}
+
+impl Access {
+    #[cfg(unix)]
+    fn of(metadata: &std::fs::Metadata) -> Self {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let others = metadata.permissions().mode() & 0o077;
+        if others == 0 { Self::Owner } else { Self::Others }
+    }
+
+    #[cfg(not(unix))]
+    fn of(_: &std::fs::Metadata) -> Self {
+        Self::Owner
+    }
+
+    /// Refuses the secrets of a file that others can read.
+    fn check(self, path: &Path) -> Result<(), Fault> {
+        if self == Self::Owner {
+            return Ok(());
+        }
+        let why = format!("others can read the passwords in it; run `chmod 600 {}`", path.display());
+        Err(local(path, io::Error::new(io::ErrorKind::PermissionDenied, why)))
+    }
 }
 
 /// Reads a file with secrets. Looks at the file that was opened, not at its name again.
-fn read_private(path: &Path) -> Result<Zeroizing<Vec<u8>>, Fault> {
+fn read_secrets(path: &Path) -> Result<(Zeroizing<Vec<u8>>, Access), Fault> {
     let file = File::open(path).map_err(|error| local(path, error))?;
     let metadata = file.metadata().map_err(|error| local(path, error))?;
     if !metadata.is_file() {
         return Err(local(path, io::Error::other("it is not a file")));
     }
-    check_private(path, &metadata)?;
     let mut bytes = Zeroizing::new(Vec::new());
     file.take(LONGEST_FILE + 1).read_to_end(&mut bytes).map_err(|error| local(path, error))?;
     if bytes.len() as u64 > LONGEST_FILE {
         return Err(local(path, io::Error::other("it is too long")));
     }
-    Ok(bytes)
-}
-
-#[cfg(unix)]
-fn check_private(path: &Path, metadata: &std::fs::Metadata) -> Result<(), Fault> {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    let others = metadata.permissions().mode() & 0o077;
-    if others == 0 {
-        return Ok(());
-    }
-    let what = format!("others can read {0}: run `chmod 600 {0}`", path.display());
-    Err(Fault::Local { what, source: io::Error::from(io::ErrorKind::PermissionDenied) })
-}
-
-#[cfg(not(unix))]
-fn check_private(_: &Path, _: &std::fs::Metadata) -> Result<(), Fault> {
-    Ok(())
+    Ok((bytes, Access::of(&metadata)))
 }
 
 /// What stands before the first end of line; nothing is not a password.
@@ -240,6 +274,12 @@ mod tests {
         Address::parse(text).expect(text).0
     }
 
+    /// An error with its causes.
+    fn causes(error: &dyn std::error::Error) -> String {
+        let cause = error.source().map_or_else(String::new, |cause| format!(": {}", causes(cause)));
+        format!("{error}{cause}")
+    }
+
     fn login(user: &str) -> Login {
         Login { user: user.to_owned(), password: Secret::new("geheim".to_owned()) }
     }
@@ -272,11 +312,34 @@ mod tests {
         for mode in [0o644, 0o640, 0o604, 0o622] {
             let netrc = file("machine h login a password b", mode);
             let cure = format!("chmod 600 {}", netrc.path().display());
-            assert!(Logins::with_netrc(netrc.path()).expect_err("refused").to_string().contains(&cure));
-            assert!(Secret::from_file(netrc.path()).expect_err("refused").to_string().contains(&cure));
+            let logins = Logins::with_netrc(netrc.path()).expect("a netrc");
+            for refused in [logins.lookup(&address("ftp://h/a")).err(), Secret::from_file(netrc.path()).err()]
+            {
+                assert!(causes(&refused.expect("refused")).contains(&cure), "{mode:o}");
+            }
         }
         assert!(Logins::with_netrc(Path::new("/does/not/exist")).is_err());
         assert!(Secret::from_file(Path::new("/")).is_err());
+    }
+
+    #[test]
+    fn a_netrc_that_others_can_read_stops_only_those_who_would_use_it() {
+        let text = "machine h login ada password x\ndefault login anonymous password me@lab";
+        let netrc = file(text, 0o644);
+        let mut logins = Logins::with_netrc(netrc.path()).expect("a netrc");
+        assert!(logins.lookup(&address("http://h/a")).is_err());
+        assert!(logins.lookup_redirected(&address("http://h/a")).is_err());
+        let other = logins.lookup(&address("ftp://g/a")).expect("not in it").expect("the default");
+        assert_eq!(other.user, "anonymous");
+        assert_eq!(logins.lookup_redirected(&address("http://g/a")).expect("not in it"), None);
+        logins.give(address("http://h/"), login("given"));
+        assert_eq!(logins.lookup(&address("http://h/a")).expect("not needed"), Some(login("given")));
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let fault = Secret::from_file(Path::new("/does/not/exist")).expect_err("not there");
+        assert_eq!(causes(&fault).matches("No such file").count(), 1, "{}", causes(&fault));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -28,6 +29,59 @@ pub struct Slot {
     stop: watch::Receiver<bool>,
     /// The user's own order to stop, if it is not the one above.
     also: Option<watch::Receiver<bool>>,
+    /// Whether somebody else is known to wait for it.
+    wanted: Option<watch::Receiver<bool>>,
+    /// What the job should pull in it, shared by the job's connections.
+    tally: Option<Arc<Tally>>,
+}
+
+/// The bytes that a job should pull in a slot, and those that came. When as many came and somebody else waits for the
+/// slot, the job asks for nothing more; if nobody waits, it goes on, until somebody does.
+#[derive(Debug)]
+pub struct Tally {
+    /// [`u64::MAX`] is as many as come.
+    budget: AtomicU64,
+    came: AtomicU64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { budget: AtomicU64::new(u64::MAX), came: AtomicU64::new(0) }
+    }
+}
+
+impl Tally {
+    /// A slot begins, in which so many bytes should be pulled; `None` is as many as come.
+    pub fn begin(&self, budget: Option<u64>) {
+        self.came.store(0, Ordering::Relaxed);
+        self.budget.store(budget.unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// So many bytes came.
+    pub fn add(&self, bytes: u64) {
+        self.came.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// So many more bytes than have come are there to be pulled: the budget is at least that large. Without a budget
+    /// nothing changes.
+    pub fn cover(&self, bytes: u64) {
+        self.budget.fetch_max(self.came().saturating_add(bytes), Ordering::Relaxed);
+    }
+
+    /// How many bytes came in this slot.
+    pub fn came(&self) -> u64 {
+        self.came.load(Ordering::Relaxed)
+    }
+
+    fn is_exceeded(&self) -> bool {
+        self.came() > self.budget.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes of the budget are left; `None` if there is none.
+    pub fn left(&self) -> Option<u64> {
+        let budget = self.budget.load(Ordering::Relaxed);
+        (budget < u64::MAX).then(|| budget.saturating_sub(self.came()))
+    }
 }
 
 #[derive(Clone)]
@@ -51,7 +105,33 @@ impl Slot {
             lease: None,
             stop,
             also: None,
+            wanted: None,
+            tally: None,
         }
+    }
+
+    /// The same slot, which somebody else is known to wait for when this says so.
+    #[must_use]
+    pub fn wanted_when(mut self, wanted: watch::Receiver<bool>) -> Self {
+        self.wanted = Some(wanted);
+        self
+    }
+
+    /// Whether somebody else waits for it, to hand that on.
+    pub fn wanted(&self) -> Option<watch::Receiver<bool>> {
+        self.wanted.clone()
+    }
+
+    /// The same slot for a job that counts what it pulls in it.
+    #[must_use]
+    pub fn tallied(mut self, tally: Arc<Tally>) -> Self {
+        self.tally = Some(tally);
+        self
+    }
+
+    /// How many bytes of the job's budget are left; `None` if it has none.
+    pub fn budget_left(&self) -> Option<u64> {
+        self.tally.as_ref()?.left()
     }
 
     /// The same slot at no more than this rate.
@@ -104,7 +184,7 @@ impl Slot {
 
     /// How much time is left, if its lease is prolonged for so long; `None` if there is no end in sight.
     pub fn left(&self) -> Option<Duration> {
-        if self.is_stopped() || self.lease_left().is_some_and(|left| left.is_zero()) {
+        if self.is_stopped() || self.lets_go() || self.lease_left().is_some_and(|left| left.is_zero()) {
             return Some(Duration::ZERO);
         }
         self.ends.as_ref().map(|ends| ends.at.since((ends.clock)()))
@@ -124,6 +204,7 @@ impl Slot {
     pub async fn over(&self) {
         let mut stop = self.stop.clone();
         let mut also = self.also.clone();
+        let mut wanted = self.wanted.clone();
         loop {
             let nap = match self.left() {
                 Some(Duration::ZERO) => return,
@@ -133,9 +214,25 @@ impl Slot {
             tokio::select! {
                 changed = stop.changed() => if changed.is_err() { return },
                 () = changed(&mut also) => {}
+                () = changed_while_held(&mut wanted) => {}
                 () = tokio::time::sleep(nap) => {}
             }
         }
+    }
+
+    /// Whether nothing more should be asked for: it is over, or the job has what it should have and somebody else waits.
+    /// What was asked for until then comes to its end, which costs no connection.
+    pub fn is_spent(&self) -> bool {
+        self.is_over() || (self.is_wanted() && self.budget_left() == Some(0))
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.wanted.as_ref().is_some_and(|wanted| *wanted.borrow())
+    }
+
+    /// Whether the job has more than it should have in this slot, and somebody else waits.
+    fn lets_go(&self) -> bool {
+        self.is_wanted() && self.tally.as_ref().is_some_and(|tally| tally.is_exceeded())
     }
 
     fn is_stopped(&self) -> bool {
@@ -152,6 +249,16 @@ async fn changed(order: &mut Option<watch::Receiver<bool>>) {
     }
 }
 
+/// Ready when it may have become known that somebody waits; never if nobody can tell any more.
+async fn changed_while_held(wanted: &mut Option<watch::Receiver<bool>>) {
+    if let Some(wanted) = wanted
+        && wanted.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending::<()>().await;
+}
+
 impl fmt::Debug for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Slot").field("left", &self.left()).finish_non_exhaustive()
@@ -160,8 +267,6 @@ impl fmt::Debug for Slot {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
-
     use super::*;
 
     fn ticking(seconds: Arc<AtomicU64>) -> Clock {
@@ -212,6 +317,41 @@ mod tests {
         user.send_replace(true);
         waiting.await.expect("waits");
         assert!(slot.is_over());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slot_is_over_when_the_budget_is_used_up_and_somebody_waits() {
+        let (_order, stop) = watch::channel(false);
+        let (told, wanted) = watch::channel(false);
+        let tally = Arc::new(Tally::default());
+        let clock = ticking(Arc::default());
+        let slot = Slot::until(Time::from_secs(9), clock, stop).wanted_when(wanted).tallied(tally.clone());
+        tally.begin(Some(10));
+        tally.add(10);
+        assert!(!slot.is_spent(), "nobody waits: it goes on");
+        told.send_replace(true);
+        assert!(slot.is_spent() && !slot.is_over(), "what was asked for comes to its end");
+        told.send_replace(false);
+        tally.add(1);
+        let begun = tokio::time::Instant::now();
+        let waiting = tokio::spawn({
+            let slot = slot.clone();
+            async move { slot.over().await }
+        });
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        told.send_replace(true);
+        waiting.await.expect("waits");
+        assert!(slot.is_over() && begun.elapsed() < Duration::from_millis(50));
+        tally.begin(None);
+        tally.add(1 << 40);
+        assert!(!slot.is_over(), "there is no budget");
+        tally.begin(Some(10));
+        tally.cover(30);
+        tally.add(20);
+        assert!(!slot.is_spent(), "more turned out to be there");
+        drop(told);
+        tally.add(11);
+        assert!(slot.is_over(), "what was known last holds");
     }
 
     #[test]

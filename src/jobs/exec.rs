@@ -25,6 +25,7 @@ use tokio::sync::watch;
 
 use super::backoff::{Backoff, Patience};
 use super::group::Group;
+use super::pull::{Event, Watch};
 use super::slots::{Slots, Turn};
 use crate::fetch::{Fault, Slot};
 
@@ -55,6 +56,48 @@ pub struct Plan {
     pub patience: Patience,
     /// For the pauses.
     pub seed: u64,
+}
+
+impl Plan {
+    /// The command on one line, as a shell would read it, and without passwords that stand in addresses.
+    pub fn line(&self) -> String {
+        command_line(std::iter::once(&self.program).chain(&self.args))
+    }
+}
+
+/// Words of a command on one line, as a shell would read them, and without passwords that stand in addresses. Cut at 300
+/// letters.
+pub fn command_line<'a>(words: impl IntoIterator<Item = &'a OsString>) -> String {
+    let words: Vec<String> = words.into_iter().map(|word| shown_word(&word.to_string_lossy())).collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(LONGEST_LINE) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line,
+    }
+}
+
+/// Letters of a command that are shown, at most.
+const LONGEST_LINE: usize = 300;
+
+fn shown_word(word: &str) -> String {
+    let word = without_password(word);
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,~".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// A word without the user and password of an address that is in it: `--url=ftp://me:secret@host/`.
+fn without_password(word: &str) -> String {
+    let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
+    let end = rest.find(['/', '?', '#', ' ']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    match authority.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}://{host}{path}"),
+        None => word.to_owned(),
+    }
 }
 
 /// What came of it.
@@ -108,10 +151,12 @@ pub async fn exec(
     plan: &Plan,
     slots: &mut Slots,
     stop: &watch::Receiver<bool>,
+    watch: &dyn Watch,
 ) -> Result<Outcome, ExecError> {
     let mut backoff = Backoff::new(plan.patience, plan.seed);
     loop {
         slots.want(true);
+        watch.on(Event::Waiting { expected: slots.expected_wait() });
         let turn = tokio::select! {
             biased;
             () = ordered(stop) => return Ok(finished(slots, Outcome::Stopped)),
@@ -121,8 +166,14 @@ pub async fn exec(
             },
         };
         // Who cannot run has no use for another turn either.
-        let run = run_in(plan, turn, stop).await.inspect_err(|_| slots.want(false))?;
-        tracing::info!(?run, "the command ended");
+        watch.on(Event::SlotBegan);
+        let run = run_in(plan, turn, stop).await;
+        watch.on(Event::SlotEnded { bytes: 0, chunk: None, overload: None });
+        let run = run.inspect_err(|_| slots.want(false))?;
+        match run {
+            Run::Slot => tracing::debug!("the command was ended with its slot"),
+            Run::Itself(_) | Run::Stop => tracing::info!(?run, "the command ended"),
+        }
         let status = match run {
             Run::Slot => {
                 // It had a whole slot and did not fail: that is progress.
@@ -134,9 +185,11 @@ pub async fn exec(
             Run::Itself(status) => status,
         };
         slots.want(false);
-        let Some(pause) = backoff.after(&Fault::Broken(status.to_string())) else {
+        let fault = Fault::Broken(status.to_string());
+        let Some(pause) = backoff.after(&fault) else {
             return Ok(Outcome::Failed(status));
         };
+        watch.on(Event::Pausing { wait: pause, fault: &fault });
         tracing::warn!(%status, ?pause, "the command failed; it is tried again");
         tokio::select! {
             () = ordered(stop) => return Ok(Outcome::Stopped),
@@ -266,7 +319,7 @@ mod tests {
 
     use super::*;
     use crate::base::Time;
-    use crate::jobs::{Giver, Wish};
+    use crate::jobs::{Board, Giver, Wish};
 
     const LONG: Duration = Duration::from_secs(120);
 
@@ -316,25 +369,67 @@ mod tests {
         let (mut slots, giver) = Slots::given();
         let (_order, stop) = watch::channel(false);
         let giving = tokio::spawn(give(giver, millis));
-        let outcome = tokio::time::timeout(LONG, exec(plan, &mut slots, &stop)).await.expect("it ends");
+        let outcome = tokio::time::timeout(LONG, exec(plan, &mut slots, &stop, &())).await.expect("it ends");
         drop(slots);
         (outcome.expect("it runs"), giving.await.expect("it gives"))
+    }
+
+    #[test]
+    fn a_command_is_shown_as_a_shell_would_read_it_and_without_passwords() {
+        let shown = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            command_line(&words)
+        };
+        assert_eq!(shown(&["rsync", "-a", "/x/", "a b", ""]), "rsync -a /x/ 'a b' ''");
+        assert_eq!(shown(&["echo", "it's"]), r"echo 'it'\''s'");
+        let with_password = ["wget", "ftp://me:secret@host/a", "--to=https://me:secret@h", "me@host"];
+        assert_eq!(shown(&with_password), "wget ftp://host/a --to=https://h me@host");
+        assert!(shown(&["x".repeat(1_000).as_str()]).chars().count() <= LONGEST_LINE + 1);
     }
 
     #[tokio::test]
     async fn alone_a_command_runs_once_and_its_code_is_kept() {
         let folder = tempfile::tempdir().expect("a folder");
         let (_order, stop) = watch::channel(false);
-        let done = exec(&sh("exit 0", folder.path()), &mut Slots::eternal(), &stop).await.expect("it runs");
+        let done =
+            exec(&sh("exit 0", folder.path()), &mut Slots::eternal(), &stop, &()).await.expect("it runs");
         assert_eq!(done, Outcome::Done);
         for (script, code) in [("exit 7", 7), ("kill -s KILL $$", 137)] {
             let failed =
-                exec(&sh(script, folder.path()), &mut Slots::eternal(), &stop).await.expect("it runs");
+                exec(&sh(script, folder.path()), &mut Slots::eternal(), &stop, &()).await.expect("it runs");
             assert!(matches!(failed, Outcome::Failed(status) if exit_code(status) == code), "{failed:?}");
         }
         let nothing = Plan { program: "/nonexistent/x".into(), ..sh("", folder.path()) };
-        let error = exec(&nothing, &mut Slots::eternal(), &stop).await.expect_err("nothing to run");
+        let error = exec(&nothing, &mut Slots::eternal(), &stop, &()).await.expect_err("nothing to run");
         assert!(matches!(error, ExecError::Start { error, .. } if error.kind() == io::ErrorKind::NotFound));
+    }
+
+    #[tokio::test]
+    async fn the_board_shows_the_slots_of_a_command_and_its_pauses() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut plan = sh("echo x >> \"$1\"; [ $(wc -l < \"$1\") -ge 2 ]", folder.path());
+        plan.patience.retries = 1;
+        let line = Board::default().enter("exec", "x", &plan.line(), "");
+        let (mut slots, giver) = Slots::given();
+        let (_order, stop) = watch::channel(false);
+        let giving = tokio::spawn(async move {
+            let mut wishes = giver.wishes;
+            while let Some(wish) = wishes.recv().await {
+                if wish == Wish::Work(true) {
+                    let (slot, _order) = slot(60_000);
+                    let (turn, ended) = Turn::new(slot);
+                    giver.turns.send(turn).await.expect("the job is there");
+                    let _ = ended.await;
+                }
+            }
+        });
+        let done = tokio::time::timeout(LONG, exec(&plan, &mut slots, &stop, &line)).await.expect("it ends");
+        assert_eq!(done.expect("it runs"), Outcome::Done);
+        let report = line.report();
+        assert_eq!((report.slots, report.errors), (2, 1), "one run failed, and the next one did not");
+        assert!(report.source.starts_with("/bin/sh -c "), "{}", report.source);
+        drop(slots);
+        giving.await.expect("it gives");
     }
 
     #[tokio::test]
@@ -344,7 +439,7 @@ mod tests {
         let (mut slots, giver) = Slots::given();
         let (_order, stop) = watch::channel(false);
         let giving = tokio::spawn(give(giver, 1_500));
-        exec(&nothing, &mut slots, &stop).await.expect_err("nothing to run");
+        exec(&nothing, &mut slots, &stop, &()).await.expect_err("nothing to run");
         // It says so, and need not be gone for that.
         let turns = tokio::time::timeout(LONG, giving).await.expect("it was told");
         assert_eq!(turns.expect("it gives"), 1);
@@ -357,7 +452,7 @@ mod tests {
         let mut plan = sh("echo x >> \"$1\"; exit 5", folder.path());
         plan.patience.retries = 2;
         let (_order, stop) = watch::channel(false);
-        let failed = exec(&plan, &mut Slots::eternal(), &stop).await.expect("it runs");
+        let failed = exec(&plan, &mut Slots::eternal(), &stop, &()).await.expect("it runs");
         assert!(matches!(failed, Outcome::Failed(status) if status.code() == Some(5)));
         assert_eq!(read(folder.path()), "x\nx\nx\n");
     }
@@ -420,7 +515,7 @@ mod tests {
             folder.path(),
         );
         let (order, stop) = watch::channel(false);
-        let running = tokio::spawn(async move { exec(&plan, &mut Slots::eternal(), &stop).await });
+        let running = tokio::spawn(async move { exec(&plan, &mut Slots::eternal(), &stop, &()).await });
         while !read(folder.path()).ends_with('\n') {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -436,7 +531,7 @@ mod tests {
         let (mut slots, giver) = Slots::given();
         drop(giver);
         let (_order, stop) = watch::channel(false);
-        let outcome = exec(&sh("exit 0", folder.path()), &mut slots, &stop).await.expect("it runs");
+        let outcome = exec(&sh("exit 0", folder.path()), &mut slots, &stop, &()).await.expect("it runs");
         assert_eq!(outcome, Outcome::NoSlots);
     }
 }

@@ -15,6 +15,7 @@
 //! | `moved` | finds the manifest of a folder that was moved |
 //! | [`board`] | what the jobs are doing, for all to see |
 //! | [`schedule`] | when a job runs again |
+//! | [`timing`] | when the first run of a job begins, and the record of its runs on disk |
 //! | [`filter`] | which files are meant |
 //! | [`template`] | names that are known without a listing |
 //! | [`group`] | a command and all that it starts |
@@ -37,9 +38,10 @@ pub mod slots;
 pub mod stop;
 pub mod subscribe;
 pub mod template;
+pub mod timing;
 pub mod verify;
 
 pub use backoff::{Backoff, Patience};
 pub use board::{Board, JobReport, Line, State};
 pub use manifest::{Manifest, ManifestError, Record};
-pub use slots::{Giver, Outlook, Sign, Slots, Turn, Wish};
+pub use slots::{Allowance, Giver, Outlook, Rhythm, Sign, Slots, Turn, Wish, average_period};

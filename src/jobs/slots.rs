@@ -16,8 +16,37 @@ use crate::fetch::Slot;
 pub enum Wish {
     /// Whether there is something to pull.
     Work(bool),
-    /// The source asks to be left alone.
-    Cool(Duration),
+    /// The source asks to be left alone, with its reason for people to read.
+    Cool(Duration, String),
+}
+
+/// How often a job's slots come, as its giver measured it. Durations, not clock readings: the giver may be another process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rhythm {
+    /// The recent inter-arrival time: between the beginnings of the job's slots, a mean of the last few, without the time in
+    /// which the job had nothing to pull. A token that is kept for slot after slot comes once in a slot's length. `None`
+    /// before the second slot.
+    pub interval: Option<Duration>,
+    /// How long ago the slot before this one began; `None` if this is the first.
+    pub since_last: Option<Duration>,
+}
+
+/// Before the first inter-arrival time is known, a limit is an average over so many slots.
+const SLOTS_AT_FIRST: u32 = 10;
+
+/// Over which time a limit on the rate is an average, for a job with these inter-arrival times and slots of this length.
+pub fn average_period(interval: Option<Duration>, slot: Duration) -> Duration {
+    interval.unwrap_or(slot.saturating_mul(SLOTS_AT_FIRST)).max(slot)
+}
+
+/// A limit that the giver shares among jobs of several processes. It keeps the account: what it allows is told with each
+/// turn, and what the turn brought is told at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allowance {
+    /// How many bytes per second on average; `None` is as many as come.
+    pub bytes_per_sec: Option<u64>,
+    /// How many bytes could have been read since the last slot, and were not.
+    pub saved: u64,
 }
 
 /// The right to pull, as long as it is kept and its slot is not over.
@@ -25,6 +54,10 @@ pub enum Wish {
 pub struct Turn {
     /// Until when.
     pub slot: Slot,
+    /// How often such turns come.
+    pub rhythm: Rhythm,
+    /// What the giver's own limit leaves to it.
+    pub allowance: Allowance,
     carried: u64,
     /// Sent to when the turn is dropped, which is how the giver learns of its end.
     kept: Option<oneshot::Sender<u64>>,
@@ -34,7 +67,22 @@ impl Turn {
     /// A turn, and what is ready when it has ended: the bytes that it brought.
     pub fn new(slot: Slot) -> (Self, oneshot::Receiver<u64>) {
         let (kept, ended) = oneshot::channel();
-        (Self { slot, carried: 0, kept: Some(kept) }, ended)
+        let (rhythm, allowance) = (Rhythm::default(), Allowance::default());
+        (Self { slot, rhythm, allowance, carried: 0, kept: Some(kept) }, ended)
+    }
+
+    /// The same turn, which came at this rhythm.
+    #[must_use]
+    pub fn at_rhythm(mut self, rhythm: Rhythm) -> Self {
+        self.rhythm = rhythm;
+        self
+    }
+
+    /// The same turn, to which the giver's limit leaves so much.
+    #[must_use]
+    pub fn within(mut self, allowance: Allowance) -> Self {
+        self.allowance = allowance;
+        self
     }
 
     /// Says what the turn brought.
@@ -173,9 +221,9 @@ impl Slots {
         self.wish(Wish::Work(work));
     }
 
-    /// Says that the source asks to be left alone.
-    pub fn cool(&self, span: Duration) {
-        self.wish(Wish::Cool(span));
+    /// Says that the source asks to be left alone, and what it said.
+    pub fn cool(&self, span: Duration, reason: String) {
+        self.wish(Wish::Cool(span, reason));
     }
 
     fn wish(&self, wish: Wish) {
@@ -231,9 +279,9 @@ mod tests {
     async fn wishes_reach_the_giver_and_solo_needs_none() {
         let (slots, mut giver) = Slots::given();
         slots.want(true);
-        slots.cool(Duration::from_secs(7));
+        slots.cool(Duration::from_secs(7), "busy".to_owned());
         assert_eq!(giver.wishes.recv().await, Some(Wish::Work(true)));
-        assert_eq!(giver.wishes.recv().await, Some(Wish::Cool(Duration::from_secs(7))));
+        assert_eq!(giver.wishes.recv().await, Some(Wish::Cool(Duration::from_secs(7), "busy".to_owned())));
         drop(slots);
         assert_eq!(giver.wishes.recv().await, None);
 

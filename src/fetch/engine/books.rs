@@ -17,6 +17,10 @@ const CHECKPOINT_LONGEST: Duration = Duration::from_secs(5);
 /// about that time, and one more request would double the cost of a small file.
 const TOO_SHORT_TO_MATTER: Duration = Duration::from_millis(50);
 
+/// How much of the end is compared where the source's word is not enough: at most, and however slow the link is.
+const TAIL: usize = 64 << 10;
+const SHORTEST_TAIL: usize = 512;
+
 /// See the module.
 pub(super) struct Books<'a> {
     pub(super) planner: &'a mut Planner,
@@ -52,6 +56,14 @@ impl<'a> Books<'a> {
             checkpoint_at: Instant::now() + CHECKPOINT_FIRST,
             checkpoint_after: CHECKPOINT_FIRST,
         }
+    }
+
+    /// How much is compared with so much of the slot left: no more than a quarter of what that can carry, so that a slow link
+    /// brings something new in every slot.
+    pub(super) fn tail_length(&self, left: Option<Duration>) -> usize {
+        let carried = left.and_then(|left| self.planner.capacity(left));
+        let quarter = carried.map(|bytes| usize::try_from(bytes / 4).unwrap_or(TAIL));
+        quarter.map_or(TAIL, |quarter| quarter.clamp(SHORTEST_TAIL, TAIL))
     }
 
     /// Whether it is time to make durable what came; not again before the next time.

@@ -4,6 +4,8 @@
 //! last bytes that are here, and only if the source has the same there does anything get appended. A source that has
 //! less, or something else, has another file: that is [`Fault::Changed`], and up to the caller.
 
+use std::time::Duration;
+
 use bytes::{Buf as _, Bytes};
 use tokio::time::Instant;
 
@@ -57,11 +59,8 @@ async fn request<C: Connection>(
     with: Pull<'_>,
     version: &mut Option<Version>,
 ) -> Result<Outcome, PullError> {
-    let fits = planner.next(with.slot.left(), None);
-    while let Some(change) = planner.poll_change() {
-        with.watch.on(Event::Chunk(change));
-    }
-    let Some(fits) = fits.filter(|_| !with.slot.is_over()) else { return Ok(Outcome::SlotOver) };
+    let fits = planner.next(with.slot.left(), None, with.room(planner, 1));
+    let Some(fits) = fits.filter(|_| !with.slot.is_spent()) else { return Ok(Outcome::SlotOver) };
     let tail = growing.tail(TAIL).await?;
     let (begun, back) = (Instant::now(), tail.len() as u64);
     let from = growing.len() - back;
@@ -77,8 +76,8 @@ async fn request<C: Connection>(
     with.watch.on(Event::Opened { size: opened.version.size, have: growing.len() });
     *version = Some(opened.version.clone());
     let before = growing.len();
-    let outcome = body(connection, growing, with, tail, opened.length).await?;
-    planner.measured(growing.len() - before, waited, begun.elapsed());
+    let (outcome, held_back) = body(connection, growing, with, tail, opened.length).await?;
+    planner.measured(growing.len() - before, waited, begun.elapsed(), held_back);
     Ok(outcome)
 }
 
@@ -92,24 +91,27 @@ fn accept(opened: &Opened, asked: u64, have: u64) -> Result<(), PullError> {
     Ok(())
 }
 
-/// Reads what was promised: compares first, then appends.
+/// Reads what was promised: compares first, then appends. Gives also how long it waited for the limits.
 async fn body<C: Connection>(
     connection: &mut C,
     growing: &mut Growing,
     with: Pull<'_>,
     mut tail: Bytes,
     promised: Option<u64>,
-) -> Result<Outcome, PullError> {
+) -> Result<(Outcome, Duration), PullError> {
     let mut left = promised;
+    let mut held_back = Duration::ZERO;
     let mut pace = Pace::new(with.min_speed);
     // The source is not asked whether that was all: it may have grown meanwhile, which is no fault of this file.
     while left != Some(0) {
         let asked = Instant::now();
-        let Some(piece) = read(connection, with).await? else { return Ok(cut(connection, with).await) };
+        let Some(piece) = read(connection, with).await? else {
+            return Ok((cut(connection, with).await, held_back));
+        };
         let Some(mut piece) = piece else { break };
         pace.note(piece.len() as u64, asked.elapsed())?;
         left = left.map(|left| left.saturating_sub(piece.len() as u64));
-        limit(with, piece.len()).await;
+        held_back += with.limit(piece.len()).await;
         let both = piece.len().min(tail.len());
         if piece.slice(..both) != tail.slice(..both) {
             return Err(Fault::Changed.into());
@@ -121,7 +123,7 @@ async fn body<C: Connection>(
             tokio::select! {
                 biased;
                 appended = growing.append(piece) => appended?,
-                () = with.slot.over() => return Ok(cut(connection, with).await),
+                () = with.slot.over() => return Ok((cut(connection, with).await, held_back)),
             }
             with.watch.on(Event::Bytes(len));
         }
@@ -131,7 +133,7 @@ async fn body<C: Connection>(
         return Err(Fault::Changed.into());
     }
     connection.cut().await;
-    Ok(Outcome::Complete)
+    Ok((Outcome::Complete, held_back))
 }
 
 async fn read<C: Connection>(connection: &mut C, with: Pull<'_>) -> Result<Option<Option<Bytes>>, PullError> {
@@ -149,14 +151,4 @@ async fn cut<C: Connection>(connection: &mut C, with: Pull<'_>) -> Outcome {
     let cut = connection.cut().await;
     with.watch.on(Event::WasCut(cut));
     Outcome::SlotOver
-}
-
-async fn limit(with: Pull<'_>, len: usize) {
-    for limiter in with.limiters {
-        tokio::select! {
-            biased;
-            () = limiter.take(len) => {}
-            () = with.slot.over() => return,
-        }
-    }
 }

@@ -16,10 +16,13 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use futures_util::future::{join_all, try_join, try_join_all};
+use tokio::time::Instant;
 
 use super::limit::Limiter;
-use super::plan::{Change, Planner};
+use super::plan::{Planner, Room};
 use super::sink::SinkError;
 use super::store::Store;
 use super::{Address, Connection, Cut, Fault, Slot, Version};
@@ -64,8 +67,6 @@ pub enum Event {
     Bytes(u64),
     /// What was there is dropped, and the file starts anew.
     Restarted(Restart),
-    /// The size of the ranges changes.
-    Chunk(Change),
     /// A range was cut off at the slot's end.
     WasCut(Cut),
     /// The source refused one of several connections, in these words, and serves another one.
@@ -105,10 +106,38 @@ pub struct Pull<'a> {
     pub slot: &'a Slot,
     /// How fast: each of these must agree.
     pub limiters: &'a [Limiter],
+    /// How many pulls, this one included, share limits and budget.
+    pub abreast: usize,
     /// Slower than this for too long is a fault; 0 for never.
     pub min_speed: u64,
     /// Who watches.
     pub watch: &'a dyn Watch,
+}
+
+impl Pull<'_> {
+    /// What budget and limits leave for the next range.
+    fn room(&self, planner: &Planner, connections: usize) -> Room {
+        let sharers = (self.abreast.max(1) * connections.max(1)) as u64;
+        let limit = self.slot.left().and_then(|left| {
+            let time = planner.usable(left);
+            self.limiters.iter().filter_map(|limiter| limiter.within(time)).min()
+        });
+        let share = |bytes: u64| bytes.div_ceil(sharers);
+        Room { budget: self.slot.budget_left().map(share), limit: limit.map(share) }
+    }
+
+    /// Waits until so many bytes may be read; gives how long that was.
+    async fn limit(&self, bytes: usize) -> Duration {
+        let begun = Instant::now();
+        for limiter in self.limiters {
+            tokio::select! {
+                biased;
+                () = limiter.take(bytes) => {}
+                () = self.slot.over() => break,
+            }
+        }
+        begun.elapsed()
+    }
 }
 
 /// Pulls what is missing of a file, over all these connections, until it is complete or the slot is over.
@@ -159,11 +188,12 @@ async fn attempt<C: Connection, S: Store>(
     let Some((first, others)) = connections.split_first_mut() else {
         return Err(Fault::Unsupported("a pull without a connection".into()).into());
     };
+    let connections = 1 + others.len();
     let mut shared = Shared::new(store, planner, with);
     if others.is_empty() || !shared.agree_on_version(first).await? {
         return shared.work(first).await;
     }
-    shared.is_alone = false;
+    shared.connections = connections;
     let others = try_join_all(others.iter_mut().map(|connection| shared.work_if_allowed(connection)));
     let (outcome, others) = try_join(shared.work(first), others).await?;
     if others.contains(&None) {

@@ -14,9 +14,6 @@ use crate::fetch::plan::Planner;
 use crate::fetch::store::Store;
 use crate::fetch::{Ask, Connection, Fault, Opened, Sameness, Version};
 
-/// How much of the end is compared where the source's word is not enough.
-const TAIL: usize = 64 << 10;
-
 /// With several connections to one file, each takes so much at a time: small enough to share, large enough to be worth a
 /// request.
 const SEGMENT: u64 = 16 << 20;
@@ -26,8 +23,8 @@ pub(super) struct Shared<'a, S> {
     store: AsyncMutex<&'a mut S>,
     books: Mutex<Books<'a>>,
     with: Pull<'a>,
-    /// Only one connection pulls.
-    pub(super) is_alone: bool,
+    /// How many connections pull.
+    pub(super) connections: usize,
 }
 
 /// What to do next.
@@ -46,10 +43,23 @@ enum Ended {
     Unsettled(Duration),
 }
 
+/// What came of the body of a range.
+struct Body {
+    ended: Ended,
+    /// How many bytes came.
+    bytes: u64,
+    /// How long it waited for the limits.
+    held_back: Duration,
+}
+
 impl<'a, S: Store> Shared<'a, S> {
     pub(super) fn new(store: &'a mut S, planner: &'a mut Planner, with: Pull<'a>) -> Self {
         let books = Books::new(planner, !store.have().is_empty());
-        Self { store: AsyncMutex::new(store), books: Mutex::new(books), with, is_alone: true }
+        Self { store: AsyncMutex::new(store), books: Mutex::new(books), with, connections: 1 }
+    }
+
+    fn is_alone(&self) -> bool {
+        self.connections == 1
     }
 
     fn books(&self) -> MutexGuard<'_, Books<'a>> {
@@ -127,14 +137,12 @@ impl<'a, S: Store> Shared<'a, S> {
             let is_asked_for = books.is_begun || !store.have().is_empty();
             return if is_asked_for { Next::Complete } else { Next::Range { from: 0, length: None } };
         };
-        if self.with.slot.is_over() {
+        if self.with.slot.is_spent() {
             return Next::SlotOver;
         }
-        let wanted = if self.is_alone { left } else { left.map(|left| left.min(SEGMENT)) };
-        let planned = books.planner.next(self.with.slot.left(), wanted);
-        while let Some(change) = books.planner.poll_change() {
-            self.with.watch.on(Event::Chunk(change));
-        }
+        let wanted = if self.is_alone() { left } else { left.map(|left| left.min(SEGMENT)) };
+        let room = self.with.room(books.planner, self.connections);
+        let planned = books.planner.next(self.with.slot.left(), wanted, room);
         let Some(planned) = planned else { return Next::SlotOver };
         // All the rest is asked for without a number: it may be more by now, which is then noticed.
         let length = match wanted {
@@ -164,7 +172,7 @@ impl<'a, S: Store> Shared<'a, S> {
                 return Ok(Ended::Cut);
             };
             let waited = begun.elapsed();
-            if self.is_alone && is_only_the_start(&opened, length) {
+            if self.is_alone() && is_only_the_start(&opened, length) {
                 // It cannot continue a file, so nothing but all of it is of any use.
                 length = None;
                 continue;
@@ -172,8 +180,13 @@ impl<'a, S: Store> Shared<'a, S> {
             let (at, first) = match self.accept(&opened, from - back, !tail.is_empty()).await? {
                 Accepted::At(at) => (at, Bytes::new()),
                 Accepted::Compare => match self.compare(connection, tail, opened.version.clone()).await? {
-                    Some(first) => (from, first),
-                    None => return Ok(self.cut(connection).await),
+                    Compared::Same(first) => (from, first),
+                    Compared::Cut(bytes) => {
+                        // So that the next comparison is one that fits into a slot.
+                        let took = begun.elapsed();
+                        self.books().planner.measured(bytes, waited, took, Duration::ZERO);
+                        return Ok(self.cut(connection).await);
+                    }
                 },
                 Accepted::Doubtful => {
                     is_doubtful = true;
@@ -185,14 +198,14 @@ impl<'a, S: Store> Shared<'a, S> {
                 return Ok(self.wait_until_settled(wait).await);
             }
             let pulled = self.body(connection, at, first).await;
-            let (ended, bytes) = pulled.map_err(|error| explained(error, &opened))?;
+            let Body { ended, bytes, held_back } = pulled.map_err(|error| explained(error, &opened))?;
             if let Ended::Unsettled(wait) = ended {
                 self.store.lock().await.restart().await?;
                 self.with.watch.on(Event::Restarted(Restart::JustWritten));
                 return Ok(self.wait_until_settled(wait).await);
             }
             let mut books = self.books();
-            books.planner.measured(bytes, waited, begun.elapsed());
+            books.planner.measured(bytes, waited, begun.elapsed(), held_back);
             let is_short = length.is_none_or(|asked| bytes < asked);
             books.is_ended |= ended == Ended::Whole && opened.version.size.is_none() && is_short;
             return Ok(ended);
@@ -211,7 +224,8 @@ impl<'a, S: Store> Shared<'a, S> {
         if store.have().end() != from || store.have().pieces() != 1 {
             return Err(Fault::Changed.into());
         }
-        Ok(store.tail(TAIL).await?)
+        let most = self.books().tail_length(self.with.slot.left());
+        Ok(store.tail(most).await?)
     }
 
     /// Asks for a range; `None` if the slot is over first.
@@ -249,7 +263,7 @@ impl<'a, S: Store> Shared<'a, S> {
         let is_elsewhere = opened.from != asked;
         if is_elsewhere {
             // Asked for the middle, got the beginning: the source cannot continue a file.
-            if self.with.slot.is_limited() || !self.is_alone {
+            if self.with.slot.is_limited() || !self.is_alone() {
                 let why = "it cannot continue a file, and this one does not fit into one slot";
                 return Err(Fault::Unsupported(why.into()).into());
             }
@@ -273,48 +287,55 @@ impl<'a, S: Store> Shared<'a, S> {
         connection: &mut C,
         mut tail: Bytes,
         version: Version,
-    ) -> Result<Option<Bytes>, PullError> {
+    ) -> Result<Compared, PullError> {
         let mut rest = Bytes::new();
+        let mut compared = 0;
         while !tail.is_empty() {
-            let Some(piece) = self.read(connection).await? else { return Ok(None) };
+            let Some(piece) = self.read(connection).await? else { return Ok(Compared::Cut(compared)) };
             let Some(mut piece) = piece else { return Err(Fault::Changed.into()) };
             let both = piece.len().min(tail.len());
-            self.limit(both).await;
+            self.with.limit(both).await;
             if piece.slice(..both) != tail.slice(..both) {
                 return Err(Fault::Changed.into());
             }
+            compared += both as u64;
             tail.advance(both);
             piece.advance(both);
             rest = piece;
         }
         self.store.lock().await.begin_compared(version).await?;
         self.books().is_begun = true;
-        Ok(Some(rest))
+        Ok(Compared::Same(rest))
     }
 
-    /// Reads until the range or the slot ends. Gives how it ended, and how many bytes came.
+    /// Reads until the range or the slot ends.
     async fn body<C: Connection>(
         &self,
         connection: &mut C,
         start: u64,
         first: Bytes,
-    ) -> Result<(Ended, u64), PullError> {
+    ) -> Result<Body, PullError> {
         let mut at = start;
+        let mut held_back = Duration::ZERO;
         let mut pace = Pace::new(self.with.min_speed);
         let mut next = Some(Some(first));
         loop {
-            let Some(piece) = next else { return Ok((self.cut(connection).await, at - start)) };
-            let Some(piece) = piece else { return Ok((Ended::Whole, at - start)) };
+            let Some(piece) = next else {
+                return Ok(Body { ended: self.cut(connection).await, bytes: at - start, held_back });
+            };
+            let Some(piece) = piece else {
+                return Ok(Body { ended: Ended::Whole, bytes: at - start, held_back });
+            };
             let len = piece.len();
             if !self.store(at, piece).await? {
-                return Ok((self.cut(connection).await, at - start));
+                return Ok(Body { ended: self.cut(connection).await, bytes: at - start, held_back });
             }
             at += len as u64;
             if let Some(wait) = self.must_settle() {
                 connection.cut().await;
-                return Ok((Ended::Unsettled(wait), at - start));
+                return Ok(Body { ended: Ended::Unsettled(wait), bytes: at - start, held_back });
             }
-            self.limit(len).await;
+            held_back += self.with.limit(len).await;
             let asked = Instant::now();
             next = self.read(connection).await?;
             pace.note(len as u64, asked.elapsed())?;
@@ -358,16 +379,6 @@ impl<'a, S: Store> Shared<'a, S> {
         Ok(true)
     }
 
-    async fn limit(&self, len: usize) {
-        for limiter in self.with.limiters {
-            tokio::select! {
-                biased;
-                () = limiter.take(len) => {}
-                () = self.with.slot.over() => return,
-            }
-        }
-    }
-
     /// Asks once more for the version after the last byte: a file that is rewritten in place during one answer keeps the
     /// header fields of that answer, a strong tag included (nginx makes it from mtime and size when it opens the file).
     async fn check_at_the_end<C: Connection>(&self, connection: &mut C) -> Result<Outcome, PullError> {
@@ -407,7 +418,7 @@ impl<'a, S: Store> Shared<'a, S> {
     async fn settles_in(&self, version: &Version) -> Option<Duration> {
         let store = self.store.lock().await;
         // In a slot others wait for the token: streams have `--settle` instead, and a mirror pulls such a file once more.
-        let is_first = self.is_alone && store.have().is_empty() && !self.with.slot.is_limited();
+        let is_first = self.is_alone() && store.have().is_empty() && !self.with.slot.is_limited();
         if is_first { self.books().settling.begin(version, store.can_restart()) } else { None }
     }
 
@@ -437,6 +448,14 @@ impl<'a, S: Store> Shared<'a, S> {
         }
         Ok(Outcome::Complete)
     }
+}
+
+/// What came of comparing the end of what is here.
+enum Compared {
+    /// It is the same; these bytes came behind it.
+    Same(Bytes),
+    /// The slot ended after so many bytes, which were the same.
+    Cut(u64),
 }
 
 /// What to do with a range that was opened.

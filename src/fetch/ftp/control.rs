@@ -359,7 +359,7 @@ impl Control {
             _ if self.tls.is_none() && reply.wants_encryption() => {
                 Err(Fault::Tls(format!("the server wants TLS; use --ftp-tls required: {}", reply.said())))
             }
-            _ => Err(reply.fault(Asked::Entry)),
+            _ => Err(reply.login_fault(login)),
         }
     }
 

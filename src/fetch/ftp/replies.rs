@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::super::fault::escape;
-use super::super::{Fault, Refusal};
+use super::super::{Fault, Login, Refusal};
 
 /// A reply, complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,7 +186,7 @@ impl Reply {
                 () => Fault::Broken(said),
             },
             530 | 532 | 331 | 332 if self.is_overload() => self.refusal(),
-            430 | 530 | 532 | 331 | 332 => Fault::Login(said),
+            430 | 530 | 532 | 331 | 332 => Fault::login(&said, None),
             534..=536 | 521 | 522 | 533 => Fault::Tls(said),
             400..500 => Fault::Broken(said),
             // Some say it like this, and only to those who want to come in.
@@ -196,6 +196,16 @@ impl Reply {
             501 => Fault::NotFound(said),
             500..600 => Fault::Unsupported(said),
             _ => Fault::Nonsense(said),
+        }
+    }
+
+    /// The same of an answer to user and password: names the user, unless it is anonymous.
+    pub fn login_fault(&self, login: &Login) -> Fault {
+        match self.fault(Asked::Entry) {
+            Fault::Login(_) => {
+                Fault::login(&self.said(), (!login.is_anonymous()).then_some(login.user.as_str()))
+            }
+            fault => fault,
         }
     }
 

@@ -88,7 +88,7 @@ pub fn fault(status: StatusCode, headers: &HeaderMap, now_s: i64) -> Fault {
         // 420, 509 and 529 are nobody's standard and several servers' habit.
         420 | 429 | 503 | 509 | 529 => refused(&said),
         403 | 502 | 504 if after.is_some() => refused(&said),
-        401 | 407 => Fault::Login(said),
+        401 | 407 => Fault::login(&said, None),
         404 | 410 => Fault::NotFound(said),
         405 | 501 | 505 | 510 => Fault::Unsupported(said),
         412 => Fault::Changed,

@@ -27,9 +27,7 @@ pub(super) fn fault(error: &reqwest::Error, to: &Address, proxy: Option<String>)
         let host = format!("{}:{}", to.host(), to.port());
         return match proxy {
             // In the words of hyper-util, for HTTP 407 as an answer to CONNECT.
-            Some(proxy) if why.contains("proxy authorization") => {
-                Fault::Login(format!("HTTP 407, from the proxy {proxy}"))
-            }
+            Some(proxy) if why.contains("proxy authorization") => Fault::proxy_login(&proxy),
             Some(proxy) => Fault::Connect { to: format!("{host} through the proxy {proxy}"), why },
             None => Fault::Connect { to: host, why },
         };

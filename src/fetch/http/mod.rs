@@ -71,6 +71,8 @@ struct Link {
 struct Answer {
     response: Response,
     from: Address,
+    /// The user whose login was sent.
+    user: Option<String>,
 }
 
 impl Answer {
@@ -84,13 +86,15 @@ impl Answer {
 
     /// What it means if it is not what was hoped for. A proxy on the way may be its author.
     async fn into_fault(self, options: &Options) -> Fault {
-        let fault = answers::fault(self.status(), self.headers(), now_s());
+        let (status, user) = (self.status(), self.user);
+        let fault = answers::fault(status, self.response.headers(), now_s());
         let proxy = proxy::on_the_way(options, &self.from);
         drain(self.response).await;
         match (fault, proxy) {
-            (Fault::Login(said), Some(proxy)) if said.contains("407") => {
-                Fault::Login(format!("{said}, from the proxy {proxy}"))
+            (Fault::Login(_), Some(proxy)) if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+                Fault::proxy_login(&proxy)
             }
+            (Fault::Login(_), _) => Fault::login(&format!("HTTP {status}"), user.as_deref()),
             (Fault::Failing(said), Some(proxy)) => {
                 Fault::Failing(format!("{said}, through the proxy {proxy}"))
             }
@@ -127,8 +131,9 @@ impl Http {
             self.link.park.take(&here);
             let mut request =
                 self.link.client.request(method.clone(), here.url().clone()).headers(headers.clone());
-            if let Some(login) = self.login(asked, &here)? {
-                request = request.header(AUTHORIZATION, basic(&login)?);
+            let login = self.login(asked, &here)?;
+            if let Some(login) = &login {
+                request = request.header(AUTHORIZATION, basic(login)?);
             }
             let Ok(answer) = timeout_at(deadline, request.send()).await else {
                 return Err(Fault::Stalled(self.options.answer_within));
@@ -140,7 +145,7 @@ impl Http {
                 if response.status().is_success() {
                     encoding::check(response.headers(), asked, &here, target)?;
                 }
-                return Ok(Answer { response, from: here });
+                return Ok(Answer { response, from: here, user: login.map(|login| login.user) });
             }
             let next = redirect::next(&self.options, asked, &here, response.headers(), target);
             drain(response).await;
@@ -202,7 +207,7 @@ impl Http {
             }
             _ => return Err(answer.into_fault(&self.options).await),
         };
-        let Answer { response, from } = answer;
+        let Answer { response, from, .. } = answer;
         self.body = Some(Body::new(response, from, promised, most, self.options.stall_after));
         Ok(opened)
     }

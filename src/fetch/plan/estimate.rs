@@ -50,6 +50,15 @@ impl Estimate {
         self.ranges.push_back(Range { bytes, wait, transfer: took.saturating_sub(wait).max(SHORTEST) });
     }
 
+    /// The same of a range that was held back: the link is at least that fast, and at least as fast as it was.
+    pub(super) fn measured_at_least(&mut self, bytes: u64, wait: Duration, took: Duration) {
+        let wait = wait.min(took);
+        let known = self.throughput().map_or(Duration::MAX, |rate| {
+            Duration::try_from_secs_f64(bytes as f64 / rate.max(1.0)).unwrap_or(Duration::MAX)
+        });
+        self.measured(bytes, wait, took.min(wait.saturating_add(known)));
+    }
+
     /// Bytes per second, once a byte has come: the mean of the recent ranges without the fastest and the slowest one, or
     /// of the last two if that is less. It follows a link that gets slower at once, one that gets faster in time.
     pub(super) fn throughput(&self) -> Option<f64> {

@@ -1,5 +1,6 @@
-//! How much to ask for next, so that a slot is used to its end and not a byte longer. Pure: the engine feeds it with what
-//! it measured and asks before every range.
+//! How much to ask for next, so that a slot is used to its end and not a byte longer; and how much a job should pull in a
+//! slot. Pure: the engine feeds the [`Planner`] with what it measured and asks before every range, the job asks for its
+//! [budget](Budgets) before every slot.
 //!
 //! ```text
 //!   slot_began ──> next ──> Some(bytes) ──> measured ──> next ──> … ──> None      give the token back
@@ -7,28 +8,28 @@
 //!
 //! A range is cut so that it ends just before the deadline: throughput from a recent mean without outliers, the wait for
 //! the first byte from a recent median, and a margin as wide as the throughput scatters. While little is known, ranges
-//! grow by four and take half of what seems to fit. Whenever the chunk (what a whole slot is to bring) changes by more
-//! than a quarter, a [`Change`] says so with its reason.
+//! grow by four and take half of what seems to fit. No range is larger than what the budget and the rate limits leave
+//! room for.
 
+mod budget;
 mod estimate;
 mod reason;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use estimate::Estimate;
-use reason::Causes;
 
-pub use reason::Change;
+pub use budget::{Budgets, Need, Overload, Visit};
+pub use reason::{Change, in_bytes};
 
 /// Slots in a row in which nothing was worth a request, after which what was measured is forgotten: it may have been
 /// a bad moment, and without a request nothing new is ever measured.
 const STUCK_AFTER: u32 = 3;
 
-/// Changes that nobody fetched; older ones are dropped.
-const UNREAD_CHANGES: usize = 16;
+/// A pull that waits for its own limits for more than this part of the time says little of the link.
+const HELD_BACK_SHARE: u32 = 8;
 
 /// What the planner goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,11 +55,18 @@ impl Default for Config {
     }
 }
 
+/// What else bounds a range. By default nothing does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// What is left of the job's budget for this slot, in bytes.
+    pub budget: Option<u64>,
+    /// What the rate limits let pass in the [usable](Planner::usable) part of the slot, in bytes.
+    pub limit: Option<u64>,
+}
+
 /// What is known of the slot that runs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Running {
-    length: Duration,
-    return_time: Option<Duration>,
     asked: bool,
     refused: bool,
 }
@@ -69,58 +77,46 @@ pub struct Planner {
     config: Config,
     estimate: Estimate,
     slot: Running,
-    /// What the subscriber needs of this slot, and its rate.
-    need: Option<(u64, u64)>,
     stuck: u32,
-    chunk: Option<(u64, Causes)>,
-    changes: VecDeque<Change>,
 }
 
 impl Planner {
     /// A planner that knows nothing yet.
     pub fn new(config: Config) -> Self {
-        Self {
-            config,
-            estimate: Estimate::default(),
-            slot: Running::default(),
-            need: None,
-            stuck: 0,
-            chunk: None,
-            changes: VecDeque::new(),
-        }
+        Self { config, estimate: Estimate::default(), slot: Running::default(), stuck: 0 }
     }
 
-    /// A slot of this length has begun. `return_time` is the time between the token's last two visits.
-    pub fn slot_began(&mut self, length: Duration, return_time: Option<Duration>) {
+    /// A slot has begun.
+    pub fn slot_began(&mut self) {
         let was_stuck = self.slot.refused && !self.slot.asked;
         self.stuck = if was_stuck { self.stuck + 1 } else { 0 };
         if self.stuck >= STUCK_AFTER {
             self.estimate = Estimate::default();
             self.stuck = 0;
         }
-        self.slot = Running { length, return_time, asked: false, refused: false };
-        self.need = None;
-    }
-
-    /// What a stream of this rate needs of this slot: what came since the last one, and what will come until the next.
-    /// Say it after [`slot_began`](Self::slot_began) and before the first [`next`](Self::next).
-    pub fn need(&mut self, rate_bytes_per_sec: u64, since_last_slot: Duration, until_next: Duration) -> u64 {
-        let millis = since_last_slot.saturating_add(until_next).as_millis();
-        let bytes = u128::from(rate_bytes_per_sec).saturating_mul(millis).div_ceil(1_000);
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        self.need = Some((bytes, rate_bytes_per_sec));
-        bytes
+        self.slot = Running::default();
     }
 
     /// A range of so many bytes came: the first byte after `wait_for_first_byte`, the last after `took`, both since it was
-    /// asked for. Also for a range that was cut.
-    pub fn measured(&mut self, bytes: u64, wait_for_first_byte: Duration, took: Duration) {
-        self.estimate.measured(bytes, wait_for_first_byte, took);
+    /// asked for. Also for a range that was cut. Of this time the pull itself has waited for so long, to keep to a limit.
+    pub fn measured(
+        &mut self,
+        bytes: u64,
+        wait_for_first_byte: Duration,
+        took: Duration,
+        held_back: Duration,
+    ) {
+        if held_back > took / HELD_BACK_SHARE {
+            self.estimate.measured_at_least(bytes, wait_for_first_byte, took);
+        } else {
+            self.estimate.measured(bytes, wait_for_first_byte, took);
+        }
     }
 
     /// How many bytes to ask for with so much time and so much of the file left (`None`: no end in sight, and not known).
-    /// `u64::MAX` is all the rest. `None` means that nothing more is worth asking for: give the token back.
-    pub fn next(&mut self, left: Option<Duration>, left_in_file: Option<u64>) -> Option<u64> {
+    /// `u64::MAX` is all the rest. `None` means that nothing more is worth asking for: give the token back. When the budget
+    /// is used up the job is asked whether it lets go; if it asks on, nobody waits, and there is room for all.
+    pub fn next(&mut self, left: Option<Duration>, left_in_file: Option<u64>, room: Room) -> Option<u64> {
         let most = left_in_file.unwrap_or(u64::MAX).min(self.config.largest_bytes);
         if most == 0 {
             return None;
@@ -129,8 +125,7 @@ impl Planner {
             let capped = self.config.largest_bytes < left_in_file.unwrap_or(u64::MAX);
             return Some(if capped { self.config.largest_bytes } else { u64::MAX });
         };
-        self.note_chunk();
-        let ask = self.fitting(left, most, left_in_file);
+        let ask = self.fitting(left, most, left_in_file, room);
         match ask {
             Some(_) => self.slot.asked = true,
             None => self.slot.refused = true,
@@ -138,37 +133,51 @@ impl Planner {
         ask
     }
 
-    /// What changed about the chunk, and why; oldest first.
-    pub fn poll_change(&mut self) -> Option<Change> {
-        self.changes.pop_front()
+    /// Less than this is not worth another request. What a rate limit lets pass in the rest of the slot comes slowly, so that
+    /// one request takes all of that time.
+    fn least(&self, room: Room) -> u64 {
+        let limited = room.limit.map_or(u64::MAX, |bytes| bytes.max(self.config.smallest_bytes / 4));
+        self.config.smallest_bytes.min(limited)
     }
 
-    /// What a slot is to bring, as last planned.
-    pub fn chunk(&self) -> Option<u64> {
-        self.chunk.map(|(bytes, _)| bytes)
+    /// The largest range for which there is room.
+    fn most(&self, room: Room) -> u64 {
+        let budget = room.budget.filter(|&left| left > 0).map(|left| left.max(self.config.smallest_bytes));
+        budget.into_iter().chain(room.limit).min().unwrap_or(u64::MAX).max(1)
     }
 
-    fn fitting(&self, left: Duration, most: u64, left_in_file: Option<u64>) -> Option<u64> {
+    /// For how much of this time bytes come, if a range is asked for now and its end is to be safe.
+    pub fn usable(&self, time: Duration) -> Duration {
+        time.saturating_sub(self.estimate.latency()).mul_f64(1.0 - self.margin())
+    }
+
+    /// What a slot of this length can carry over this connection, as far as that is known.
+    pub fn capacity(&self, length: Duration) -> Option<u64> {
+        Some(self.carried(self.estimate.throughput()?, length))
+    }
+
+    fn fitting(&self, left: Duration, most: u64, left_in_file: Option<u64>, room: Room) -> Option<u64> {
+        let (least, room) = (self.least(room), self.most(room));
         if left.is_zero() {
             return None;
         }
         let Some(throughput) = self.estimate.throughput() else {
-            return Some(most.min(self.config.first_bytes.max(1)));
+            return Some(most.min(room).min(self.config.first_bytes.max(1)));
         };
         let fits = self.carried(throughput, left);
         if fits == 0 {
             return None;
         }
-        if left_in_file
-            .is_some_and(|rest| rest <= fits.min(most).min(self.estimate.grown(self.config.first_bytes)))
-        {
+        if left_in_file.is_some_and(|rest| {
+            rest <= fits.min(most).min(room).min(self.estimate.grown(self.config.first_bytes))
+        }) {
             return left_in_file;
         }
         let careful =
             if self.estimate.is_sure() { fits } else { (fits / 2).max(self.config.smallest_bytes.min(fits)) };
-        let ask = careful.min(most).min(self.estimate.grown(self.config.first_bytes)).max(1);
+        let ask = careful.min(most).min(room).min(self.estimate.grown(self.config.first_bytes)).max(1);
         let time = left.saturating_sub(self.estimate.latency());
-        let pays = ask >= self.config.smallest_bytes.min(most) && time >= self.estimate.latency();
+        let pays = ask >= least.min(most) && time >= self.estimate.latency();
         (pays || !self.slot.asked).then_some(ask)
     }
 
@@ -179,41 +188,12 @@ impl Planner {
         reason = "not negative, and saturating"
     )]
     fn carried(&self, throughput: f64, time: Duration) -> u64 {
+        (throughput * self.usable(time).as_secs_f64()) as u64
+    }
+
+    /// The share of the time that is kept free: the more, the less steady the throughput is.
+    fn margin(&self) -> f64 {
         let least = f64::from(self.config.margin_permille) / 1_000.0;
-        let free = self.estimate.scatter().clamp(least, least.max(0.3));
-        let time = time.saturating_sub(self.estimate.latency()).as_secs_f64() * (1.0 - free);
-        (throughput * time) as u64
+        self.estimate.scatter().clamp(least, least.max(0.3))
     }
-
-    /// Notes what this slot is to bring, once a slot, and says so if that is another size than before.
-    fn note_chunk(&mut self) {
-        let Some(throughput) = self.estimate.throughput().filter(|_| !self.slot.asked) else { return };
-        let carried = self.carried(throughput, self.slot.length);
-        let chunk =
-            carried.min(self.need.map_or(u64::MAX, |(bytes, _)| bytes)).min(self.config.largest_bytes);
-        let causes = Causes {
-            // Only a subscriber's chunk follows from these.
-            return_time: self.slot.return_time.filter(|_| self.need.is_some()),
-            stream: self.need.map(|(_, rate)| rate as f64),
-            slot: self.slot.length,
-            throughput,
-        };
-        match self.chunk {
-            Some((before, then)) if differs(before, chunk) => {
-                let reason = causes.reason(&then);
-                if self.changes.len() >= UNREAD_CHANGES {
-                    self.changes.pop_front();
-                }
-                self.changes.push_back(Change { from: before, to: chunk, reason });
-                self.chunk = Some((chunk, causes));
-            }
-            Some(_) => {}
-            None => self.chunk = Some((chunk, causes)),
-        }
-    }
-}
-
-/// By more than a quarter.
-fn differs(before: u64, now: u64) -> bool {
-    u128::from(before.abs_diff(now)) * 4 > u128::from(before)
 }

@@ -76,7 +76,7 @@ pub enum SinkError {
         path: PathBuf,
     },
     /// Names with this ending are kept for files that are being pulled.
-    #[error("{}: names that end in .part are kept for files that are not complete; choose another with -o", shown(.path))]
+    #[error("{}: names that end in .stroll.part are kept for files that are not complete; choose another with -o", shown(.path))]
     Reserved {
         /// The file.
         path: PathBuf,

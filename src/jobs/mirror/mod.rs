@@ -115,6 +115,10 @@ impl Watch for FoldersAside<'_> {
             event => self.0.on(event),
         }
     }
+
+    fn name(&self) -> Option<String> {
+        self.0.name()
+    }
 }
 
 /// The target and what is remembered of it; neither is made for a dry run.

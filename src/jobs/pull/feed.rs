@@ -50,6 +50,11 @@ pub trait Feed: Send {
         None
     }
 
+    /// How many bytes are known to be at the source and not here, if this is a stream.
+    fn backlog(&self) -> u64 {
+        0
+    }
+
     /// A turn begins, in a slot that ends by itself or not; or (`false`) it is over.
     fn slot_changed(&mut self, is_in_limited_slot: bool) {
         let _ = is_in_limited_slot;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tokio::sync::OwnedMutexGuard;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use crate::fetch::engine::{self, PullError};
 use crate::fetch::sink::{
@@ -260,9 +260,11 @@ impl<F: Feed> engine::Watch for FileWatch<'_, F> {
     fn on(&self, event: engine::Event) {
         let mut totals = self.common.totals();
         match &event {
-            engine::Event::Bytes(bytes) => totals.bytes += bytes,
+            engine::Event::Bytes(bytes) => {
+                totals.bytes += bytes;
+                self.common.tally.add(*bytes);
+            }
             engine::Event::WasCut(_) => totals.cuts += 1,
-            engine::Event::Chunk(change) => info!("{change}"),
             engine::Event::Surplus(why) => {
                 warn!("{why}; continuing with fewer connections");
                 self.common.surplus.fetch_add(1, Ordering::Relaxed);

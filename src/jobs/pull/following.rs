@@ -42,6 +42,7 @@ impl Worker {
             slot,
             limiters: &common.limiters,
             min_speed: common.config.min_speed,
+            abreast: common.work().busy,
             watch: &watch,
         };
         let before = growing.len();

@@ -10,6 +10,7 @@
 //! | [`feed`] | what there is to do, one thing at a time |
 //! | `work` | tasks taken out of the feed ahead, and tasks given back |
 //! | `worker` | does one thing at a time, over its own connections |
+//! | `budget` | how much to pull in the slot that runs |
 //! | `asking` | asks whether a file exists, and what is at an address |
 //! | `surplus` | workers beyond the connections that the source allows |
 //! | `current` | the task that a worker is at |
@@ -22,6 +23,7 @@
 //! | [`report`] | what was done, and what is told meanwhile |
 
 mod asking;
+mod budget;
 mod checksums;
 mod current;
 pub mod feed;
@@ -48,8 +50,10 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::base::{Rng, Time};
-use crate::fetch::limit::Limiter;
+use crate::fetch::limit::{Limiter, Waiting};
+use crate::fetch::plan::Budgets;
 use crate::fetch::sink::{Disk, Folder, SinkError};
+use crate::fetch::slot::Tally;
 use crate::fetch::{Address, Fault, Name, Options};
 
 use super::backoff::Patience;
@@ -60,7 +64,7 @@ pub use checksums::Checksums;
 pub use feed::{End, Feed, Follow, Followed, Moment, Next, Rotated, Task, To, Want};
 use last_folder::LastFolder;
 pub use replica::Alike;
-pub use report::{Event, Fate, Totals, Watch};
+pub use report::{Event, Fate, SlotPlan, Totals, Watch};
 use sums::SumsBeside;
 use work::{Peek, Work};
 use worker::{TurnEnd, Worker};
@@ -105,8 +109,15 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What the workers share.
 struct Common<'a, F> {
     config: &'a Config,
-    /// What the user allows, and what the slot does.
-    limiters: [Limiter; 2],
+    /// What the user allows, what the slot does, and what the member does whose slot is borrowed.
+    limiters: [Limiter; 3],
+    /// What should be pulled in the slot that runs, and what came.
+    tally: Arc<Tally>,
+    /// For the user's limit.
+    waiting: Mutex<Waiting>,
+    budgets: Mutex<Budgets>,
+    /// Of the slot that runs.
+    plan: Mutex<SlotPlan>,
     /// The user's order.
     stop: watch::Receiver<bool>,
     watch: &'a dyn Watch,
@@ -158,7 +169,7 @@ impl<F: Feed> Common<'_, F> {
     }
 
     fn slot_limiter(&self) -> &Limiter {
-        let [_, slot] = &self.limiters;
+        let [_, slot, _] = &self.limiters;
         slot
     }
 
@@ -177,6 +188,12 @@ impl<F: Feed> Common<'_, F> {
         let mut totals = self.totals();
         totals.slots += 1;
         totals.bytes
+    }
+
+    /// Says whether there is something to pull.
+    fn want(&self, slots: &Slots, work: bool) {
+        self.waiting.lock().expect("nobody panics with this in hand").set(work);
+        slots.want(work);
     }
 
     /// A worker has something to do.
@@ -218,7 +235,14 @@ impl<F: Feed> Common<'_, F> {
 
     fn end(&self, id: usize, end: End) {
         let at = self.moment();
-        self.work().feed.ended(id, end, at);
+        let is_look = matches!(end, End::Listed(_));
+        let mut work = self.work();
+        work.feed.ended(id, end, at);
+        if is_look {
+            // What a look finds is to be pulled in this slot.
+            self.tally.cover(work.feed.backlog());
+        }
+        drop(work);
         self.news.notify_waiters();
     }
 }
@@ -240,7 +264,11 @@ pub async fn pull<F: Feed>(
     let mut workers: Vec<Worker> = (0..count).map(|_| Worker::new(each, rng.next_u64(), config)).collect();
     let common = Common {
         config,
-        limiters: [limiter.clone(), Limiter::new(None)],
+        limiters: [limiter.clone(), Limiter::new(None), Limiter::new(None)],
+        tally: Arc::default(),
+        waiting: Mutex::new(limiter.waiting()),
+        budgets: Mutex::default(),
+        plan: Mutex::default(),
         stop: stop.clone(),
         watch,
         disk: Disk::start(),
@@ -267,15 +295,15 @@ pub async fn pull<F: Feed>(
 
 /// Turn after turn, until nothing is left or there are no more turns.
 async fn run<F: Feed>(common: &Common<'_, F>, workers: &mut [Worker], slots: &mut Slots) {
-    slots.want(true);
+    common.want(slots, true);
     while let Some(mut turn) = next_turn(common, workers, slots).await {
         let before = common.slot_began();
-        let slot = turn.slot.clone().ended_by(common.stop.clone());
-        let return_time = slots.expected_wait();
+        let slot = turn.slot.clone().ended_by(common.stop.clone()).tallied(Arc::clone(&common.tally));
+        common.plan_slot(&turn, workers);
         common.work().begin_turn(slot.is_limited());
         let at_work = if slot.counts_connections() { 1 } else { workers.len() };
         let active = workers.iter_mut().filter(|worker| !worker.is_resting()).take(at_work);
-        let turns = active.map(|worker| worker.turn(common, &slot, return_time));
+        let turns = active.map(|worker| worker.turn(common, &slot));
         let ends = join_all(turns).await;
         if slot.counts_connections() {
             close_all(workers).await;
@@ -285,8 +313,7 @@ async fn run<F: Feed>(common: &Common<'_, F>, workers: &mut [Worker], slots: &mu
         // From here on the token or the ticket may go.
         drop(turn);
         common.work().feed.slot_changed(false);
-        let chunk = workers.iter().filter_map(Worker::chunk).max();
-        common.watch.on(Event::SlotEnded { bytes, chunk });
+        common.slot_ended(bytes);
         match worst(ends) {
             // Workers whose turn had ended before can do what a refused one has left.
             TurnEnd::Drained | TurnEnd::Idle if !common.work().given_back.is_empty() => {}
@@ -300,7 +327,7 @@ async fn run<F: Feed>(common: &Common<'_, F>, workers: &mut [Worker], slots: &mu
             TurnEnd::Pause { wait, fault } => pause(common, workers, slots, wait, &fault).await,
         }
     }
-    slots.want(false);
+    common.want(slots, false);
 }
 
 /// Waits for the next turn; `None` if there is none, or the user says stop. A connection that nobody uses is closed after
@@ -379,7 +406,7 @@ async fn warm_up<F: Feed>(
 
 /// Waits until the feed has something to do again. Nobody needs the token meanwhile.
 async fn idle<F: Feed>(common: &Common<'_, F>, workers: &mut [Worker], slots: &mut Slots) -> ControlFlow<()> {
-    slots.want(false);
+    common.want(slots, false);
     if common.or_stop(collect_all(common, workers)).await.is_none() {
         return ControlFlow::Break(());
     }
@@ -414,7 +441,7 @@ async fn idle<F: Feed>(common: &Common<'_, F>, workers: &mut [Worker], slots: &m
             close_all(workers).await;
         }
     }
-    slots.want(true);
+    common.want(slots, true);
     ControlFlow::Continue(())
 }
 
@@ -427,15 +454,16 @@ async fn pause<F: Feed>(
     fault: &Fault,
 ) {
     common.watch.on(Event::Pausing { wait, fault });
-    if let Fault::Refused(_) = fault {
-        slots.cool(wait);
+    if let Fault::Refused(refusal) = fault {
+        let host = workers.iter().find_map(|worker| worker.address()).map(Address::host);
+        slots.cool(wait, refusal.told_by(host.as_deref()));
     }
-    slots.want(false);
+    common.want(slots, false);
     close_all(workers).await;
     let begun = Instant::now();
     common.or_stop(sleep(wait)).await;
     common.totals().paused_s += begun.elapsed().as_secs_f64();
-    slots.want(true);
+    common.want(slots, true);
 }
 
 async fn collect_all<F: Feed>(common: &Common<'_, F>, workers: &mut [Worker]) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::fetch::engine::{self, PullError};
+use crate::fetch::plan::{Change, Overload};
 use crate::fetch::{Address, Fault, Version};
 
 use super::checksums::Checksums;
@@ -60,6 +61,26 @@ pub struct Totals {
     pub checksums: Option<Checksums>,
 }
 
+/// What a slot should bring.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SlotPlan {
+    /// How many bytes; `None` before anything is known.
+    pub budget: Option<u64>,
+    /// What such a slot can carry.
+    pub capacity: Option<u64>,
+    /// The recent inter-arrival time.
+    pub interval: Option<Duration>,
+    /// If the budget is another one than before: why.
+    pub change: Option<Change>,
+}
+
+impl SlotPlan {
+    /// What the slot is to bring: the budget, or less if a slot cannot carry it.
+    pub fn chunk(&self) -> Option<u64> {
+        self.budget.into_iter().chain(self.capacity).min()
+    }
+}
+
 /// What happens, for people to see.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
@@ -98,12 +119,19 @@ pub enum Event<'a> {
     },
     /// A slot began.
     SlotBegan,
+    /// What the slot that has begun should bring.
+    Budgeted {
+        /// The budget of it and what it follows from.
+        plan: &'a SlotPlan,
+    },
     /// It is over for us.
     SlotEnded {
         /// What it brought.
         bytes: u64,
-        /// What a slot is to bring, as last planned.
+        /// What a slot is to bring, as last planned: the budget, or less if a slot cannot carry it.
         chunk: Option<u64>,
+        /// Whether slots cannot carry what the job needs.
+        overload: Option<Overload>,
     },
     /// There is nothing to do.
     Idle {
@@ -123,6 +151,11 @@ pub enum Event<'a> {
 pub trait Watch: Send + Sync {
     /// Something happened.
     fn on(&self, event: Event<'_>);
+
+    /// The job's name for the log, if it is one of several.
+    fn name(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Nobody.
@@ -136,11 +169,19 @@ impl<A: Watch, B: Watch> Watch for (A, B) {
         self.0.on(event);
         self.1.on(event);
     }
+
+    fn name(&self) -> Option<String> {
+        self.0.name().or_else(|| self.1.name())
+    }
 }
 
 /// The same one.
 impl<W: Watch + ?Sized> Watch for &W {
     fn on(&self, event: Event<'_>) {
         (**self).on(event);
+    }
+
+    fn name(&self) -> Option<String> {
+        (**self).name()
     }
 }

@@ -107,30 +107,16 @@ impl Worker {
     }
 
     /// Does task after task until the slot is over or nothing is left.
-    pub(super) async fn turn<F: Feed>(
-        &mut self,
-        common: &Common<'_, F>,
-        slot: &Slot,
-        return_time: Option<Duration>,
-    ) -> TurnEnd {
+    pub(super) async fn turn<F: Feed>(&mut self, common: &Common<'_, F>, slot: &Slot) -> TurnEnd {
         common.slot_limiter().set_rate(slot.rate_bytes_per_sec());
-        if let Some(length) = slot.left() {
-            self.planner.slot_began(length, return_time);
-            self.plan_stream(common, return_time);
+        if slot.is_limited() {
+            self.planner.slot_began();
         }
         self.is_served = false;
         common.at_work();
         let end = self.work(common, slot).await;
         common.at_rest();
         end
-    }
-
-    /// A stream needs of a slot what came since the last one and what will come until the next.
-    fn plan_stream<F: Feed>(&mut self, common: &Common<'_, F>, return_time: Option<Duration>) {
-        let rate = common.work().feed.stream_rate();
-        if let (Some(rate), Some(interval)) = (rate, return_time) {
-            self.planner.need(rate, interval, interval);
-        }
     }
 
     async fn work<F: Feed>(&mut self, common: &Common<'_, F>, slot: &Slot) -> TurnEnd {
@@ -142,7 +128,7 @@ impl Worker {
                     Err(end) => return end,
                 }
             }
-            if slot.is_over() {
+            if slot.is_spent() {
                 return TurnEnd::SlotOver;
             }
             match self.do_current(common, slot).await {
@@ -327,6 +313,7 @@ impl Worker {
             slot,
             limiters: &common.limiters,
             min_speed: common.config.min_speed,
+            abreast: common.work().busy,
             watch: &watch,
         };
         let before = common.totals().bytes;
@@ -425,22 +412,26 @@ impl Worker {
         if self.is_resting() {
             return;
         }
-        let current = match (&self.current, &self.after) {
-            (Some(Current::File(file)), _) | (None, Some(file)) => Some(file.want.address.clone()),
-            (Some(Current::Folder { address, .. }), _) => Some(address.clone()),
-            (Some(Current::Question { question, .. }), _) => Some(question.address().clone()),
-            (Some(Current::Growing { follow, .. }), _) => Some(follow.address.clone()),
-            (None, None) => None,
-        };
-        let Some(address) = current.or_else(|| common.next_address()) else { return };
+        let Some(address) = self.address().cloned().or_else(|| common.next_address()) else { return };
         if let Ok(sources) = self.sources.of(&address) {
             join_all(sources.iter_mut().map(|source| source.warm(&address))).await;
         }
     }
 
-    /// What a slot is to bring, as last planned.
-    pub(super) fn chunk(&self) -> Option<u64> {
-        self.planner.chunk()
+    /// Where its task is.
+    pub(super) fn address(&self) -> Option<&Address> {
+        match (&self.current, &self.after) {
+            (Some(Current::File(file)), _) | (None, Some(file)) => Some(&file.want.address),
+            (Some(Current::Folder { address, .. }), _) => Some(address),
+            (Some(Current::Question { question, .. }), _) => Some(question.address()),
+            (Some(Current::Growing { follow, .. }), _) => Some(&follow.address),
+            (None, None) => None,
+        }
+    }
+
+    /// What a slot of this length can carry over its connections, as far as that is known.
+    pub(super) fn capacity(&self, length: Duration) -> Option<u64> {
+        self.planner.capacity(length)
     }
 
     /// Closes all connections.

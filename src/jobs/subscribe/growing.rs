@@ -88,6 +88,8 @@ pub struct Growing {
     follow: Follow,
     poll: Duration,
     told: u64,
+    /// How long it was at the source when that was last said.
+    size: u64,
     asked: Option<usize>,
     next_id: usize,
     next_look: Time,
@@ -110,6 +112,7 @@ impl Growing {
             follow,
             poll,
             told: told.unwrap_or(0),
+            size: 0,
             asked: None,
             next_id: 0,
             next_look: Time::ZERO,
@@ -143,6 +146,7 @@ impl Growing {
         let is_seen = is_complete || followed.version.as_ref().is_some_and(|version| version.size.is_some());
         let Follow { below, name, address, .. } = &self.follow;
         let track = Track { path: &path, below, name, address };
+        let is_another = followed.rotated.is_some();
         let outputs = track.told(&mut self.told, followed, None, at);
         let waiting = size.max(self.told).saturating_sub(if self.told < before { 0 } else { before });
         if !outputs.is_empty() || waiting > 0 {
@@ -153,7 +157,9 @@ impl Growing {
         if is_seen {
             self.backlog().looked(at.wall_s);
         }
-        self.growth.looked(at.now, waiting);
+        let new = if is_another { size } else { size.saturating_sub(self.size) };
+        self.size = size;
+        self.growth.looked(at.now, new);
         self.outputs.extend(outputs);
         if is_complete {
             self.next_look = at.now + self.poll;
@@ -216,6 +222,10 @@ impl Feed for Growing {
 
     fn stream_rate(&self) -> Option<u64> {
         self.growth.rate()
+    }
+
+    fn backlog(&self) -> u64 {
+        self.size.saturating_sub(self.told)
     }
 
     fn slot_changed(&mut self, is_in_limited_slot: bool) {

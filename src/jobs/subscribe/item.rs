@@ -134,6 +134,10 @@ impl<M: Machine> Feed for Told<M> {
         self.machine.stream_rate()
     }
 
+    fn backlog(&self) -> u64 {
+        self.machine.backlog()
+    }
+
     fn slot_changed(&mut self, is_in_limited_slot: bool) {
         self.machine.slot_changed(is_in_limited_slot);
     }

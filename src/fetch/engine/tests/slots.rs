@@ -1,7 +1,9 @@
 //! Not a byte after the slot, nothing that outlives an order to stop, and slots that are used to their end.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::world::{Deed, Job, Link, Memory, Proof, Source};
@@ -50,6 +52,25 @@ async fn a_slow_link_is_cut_at_the_deadline_and_goes_on_in_the_next_slot() {
     }
     assert!(job.seen.cuts() >= 1);
     assert_eq!(store.bytes, source.world().now().whole());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_link_brings_something_new_in_every_slot_where_the_end_is_compared() {
+    // In each slot the end of what was there took all of the time.
+    for rate in [4_000, 20_000, 60_000] {
+        let source = Source::new(200_000).with(|world| {
+            (world.proof, world.rate, world.piece) = (Proof::Nothing, Some(rate), 1_000);
+        });
+        let (mut job, mut store, mut links) = (Job::new(), Memory::default(), [source.connect()]);
+        let mut slots = 0;
+        while job.pull(&mut links, &mut store, &source.slot(ms(1_000))).await.expect("no fault")
+            != Outcome::Complete
+        {
+            slots += 1;
+            assert!(slots < 3 * 200_000 / rate, "no progress at {rate} bytes per second");
+        }
+        assert_eq!(store.bytes, source.world().now().whole());
+    }
 }
 
 /// Pulls until the order to stop, given after a second, and says how long it took to be obeyed.
@@ -132,6 +153,55 @@ async fn ranges_end_before_the_deadline_and_slots_are_used() {
     assert!(came[2..].iter().all(|bytes| *bytes as f64 > 0.8 * most), "slots are wasted: {came:?}");
 }
 
+/// A limit of 1 MB/s that held at any moment was 0.1 MB/s in one slot of ten.
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_is_an_average_is_reached_in_one_slot_of_ten() {
+    let (rate, period, length) = (1_000_000, Duration::from_secs(5), ms(500));
+    let source = Source::new(200 * MIB).with(|world| {
+        (world.rate, world.latency, world.piece) = (Some(30 * MIB), ms(20), 16 << 10);
+    });
+    let (mut job, mut store, mut links) = (Job::new(), Memory::default(), [source.connect()]);
+    let limiter = Limiter::new(Some(rate));
+    limiter.average_over(Some(period));
+    job.limiters = vec![limiter];
+    let (begun, mut came) = (Instant::now(), Vec::new());
+    for visit in 0..10_u32 {
+        let before = source.world().given;
+        let outcome = job.pull(&mut links, &mut store, &source.slot(length)).await;
+        assert_eq!(outcome.expect("no fault"), Outcome::SlotOver);
+        came.push(source.world().given - before);
+        let all: u64 = came.iter().sum();
+        let most = rate as f64 * begun.elapsed().as_secs_f64();
+        assert!(all as f64 <= most + 100_000.0, "{all} bytes, at most {most}");
+        tokio::time::sleep_until(begun + period * (visit + 1)).await;
+    }
+    let usual = 4_900_000..5_100_000;
+    assert!(came[4..].iter().all(|bytes| usual.contains(bytes)), "{came:?}");
+    assert!(job.seen.cuts() <= 2, "{} ranges did not end before their slot", job.seen.cuts());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pull_ends_with_its_budget_if_somebody_waits_and_goes_on_if_nobody_does() {
+    let source = Source::new(200 * MIB).with(|world| {
+        (world.rate, world.latency, world.piece) = (Some(10 * MIB), ms(20), 16 << 10);
+    });
+    let (mut job, mut store, mut links) = (Job::new(), Memory::default(), [source.connect()]);
+    let (told, wanted) = watch::channel(true);
+    let mut came = Vec::new();
+    for (is_wanted, budget) in [(false, 0), (false, 2 * MIB), (true, 2 * MIB), (true, 5 * MIB)] {
+        told.send_replace(is_wanted);
+        let tally = Arc::clone(&job.seen.tally);
+        let slot = source.slot(ms(1_000)).wanted_when(wanted.clone()).tallied(Arc::clone(&tally));
+        tally.begin(Some(budget));
+        let outcome = job.pull(&mut links, &mut store, &slot).await;
+        assert_eq!(outcome.expect("no fault"), Outcome::SlotOver);
+        came.push(tally.came());
+    }
+    assert_eq!(came[2..], [2 * MIB, 5 * MIB], "{came:?}");
+    assert!(came[1] > 7 * MIB, "{came:?}");
+    assert!(job.seen.cuts() <= 1, "it does not let go by breaking its connection");
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_left_of_a_slot_and_worth_nothing_is_given_back_unasked() {
     let source = Source::new(100 * MIB).with(|world| (world.rate, world.latency) = (Some(MIB), ms(50)));
@@ -141,7 +211,7 @@ async fn what_is_left_of_a_slot_and_worth_nothing_is_given_back_unasked() {
     assert!(slot.left().is_some_and(|left| !left.is_zero()), "the slot was used to the last instant");
     let asked = source.world().asked.len();
     let with_rest = slot.clone();
-    job.planner.slot_began(ms(20), None);
+    job.planner.slot_began();
     // Not the job's own slot_began: this is what is left of a slot that was begun.
     assert_eq!(job.pull(&mut links, &mut store, &with_rest).await.expect("no fault"), Outcome::SlotOver);
     assert!(source.world().asked.len() <= asked + 1, "many questions in a moment");

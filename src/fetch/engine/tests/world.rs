@@ -14,6 +14,7 @@ use crate::fetch::engine::{Event, Outcome, Pull, PullError, Watch, pull};
 use crate::fetch::limit::Limiter;
 use crate::fetch::plan::{self, Planner};
 use crate::fetch::sink::{Ranges, SinkError};
+use crate::fetch::slot::Tally;
 use crate::fetch::store::Store;
 use crate::fetch::{Address, Ask, Connection, Cut, Fault, Opened, PackedListing, Sameness, Slot, Version};
 
@@ -404,17 +405,24 @@ impl Store for Memory {
 
 /// Remembers what happened.
 #[derive(Default)]
-pub(super) struct Seen(Mutex<Vec<Event>>);
+pub(super) struct Seen {
+    events: Mutex<Vec<Event>>,
+    /// Of the bytes that came.
+    pub(super) tally: Arc<Tally>,
+}
 
 impl Watch for Seen {
     fn on(&self, event: Event) {
-        self.0.lock().expect("no test panics with the events in hand").push(event);
+        if let Event::Bytes(bytes) = event {
+            self.tally.add(bytes);
+        }
+        self.events.lock().expect("no test panics with the events in hand").push(event);
     }
 }
 
 impl Seen {
     pub(super) fn count(&self, is: impl Fn(&Event) -> bool) -> usize {
-        self.0
+        self.events
             .lock()
             .expect("no test panics with the events in hand")
             .iter()
@@ -463,14 +471,15 @@ impl Job {
         store: &mut S,
         slot: &Slot,
     ) -> Result<Outcome, PullError> {
-        if let Some(left) = slot.left() {
-            self.planner.slot_began(left, None);
+        if slot.is_limited() {
+            self.planner.slot_began();
         }
         let with = Pull {
             address: &self.address,
             slot,
             limiters: &self.limiters,
             min_speed: self.min_speed,
+            abreast: 1,
             watch: &self.seen,
         };
         pull(links, store, &mut self.planner, with).await

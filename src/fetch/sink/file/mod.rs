@@ -58,6 +58,8 @@ struct State {
     is_suspect: bool,
     /// What the journal says.
     remembered: Option<(Version, Ranges)>,
+    /// The journal could not be written, and that was said.
+    is_unremembered: bool,
     /// Whether the name of the part would survive a power loss.
     is_named: bool,
     along: Along,
@@ -223,12 +225,23 @@ impl PartFile {
         let chunks = Some(self.hashes(&now.0, &now.1)?);
         let (version, ranges) = now.clone();
         let record = Record { version, ranges, file: self.id(), made_at_s: now_s(), chunks };
-        journal.store(&record)?;
+        if let Err(error) = journal.store(&record) {
+            self.warn_of_journal(&error);
+            return Err(error);
+        }
         let mut state = self.state();
         state.remembered = Some(now);
         state.is_named = true;
         drop(state);
         self.check()
+    }
+
+    /// Says once that the file starts from the beginning after an interruption.
+    fn warn_of_journal(&self, error: &SinkError) {
+        if !std::mem::replace(&mut self.state().is_unremembered, true) {
+            let file = self.path();
+            tracing::warn!(file = %file.display(), %error, "an interrupted pull of this file will start from the beginning");
+        }
     }
 
     /// Drops all bytes: forgotten first, so that no crash leaves a record about bytes of another version.

@@ -234,6 +234,19 @@ impl Feed for Stream {
         self.growth.rate()
     }
 
+    fn backlog(&self) -> u64 {
+        let is_due = |path: &String| {
+            let state = self.known.get(path).map(|known| &known.state);
+            matches!(state, Some(State::Ready { .. } | State::Pulling { .. }))
+        };
+        let told = |path: &String| self.known.get(path).map_or(0, |known| known.told);
+        let sizes = self.seen.iter().filter(|(path, _)| is_due(path)).map(|(path, seen)| {
+            let size = seen.size.unwrap_or(0);
+            if self.config.follow.is_some() { size.saturating_sub(told(path)) } else { size }
+        });
+        sizes.fold(0, u64::saturating_add)
+    }
+
     fn slot_changed(&mut self, is_in_limited_slot: bool) {
         self.is_in_limited_slot = is_in_limited_slot;
         self.has_looked = false;
