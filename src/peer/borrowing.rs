@@ -1,12 +1,13 @@
 //! Slots of a running member for jobs of other processes, through its control socket.
 //!
 //! The borrower keeps one request open, whose answer never ends: a line of JSON for everything that it should know. What it
-//! has to say goes into short requests of its own. If either process dies, the open request breaks, and the turn ends.
+//! has to say goes into short requests of its own. If either process dies, the open request breaks, and the turn ends. Here is
+//! the member's side; [`borrowed`](super::borrowed) is the borrower's.
 //!
 //! ```text
-//!   POST /v1/borrow?kind=get&what=…&pid=…   <- {"borrower":"…"}  {"soon":{}}  {"turn":{…}}  {"lease":{…}}  {"stop":{}}  {"outlook":{…}}
+//!   POST /v1/borrow?kind=get&what=…&pid=…   <- {"borrower":"…"}  {"soon":{}}  {"turn":{…}}  {"lease":{…}}  {"wanted":true}  {"stop":{}}  {"outlook":{…}}
 //!   POST /v1/borrow/{borrower}/work/true    there is something to pull
-//!   POST /v1/borrow/{borrower}/cool/300     the source asks to be left alone
+//!   POST /v1/borrow/{borrower}/cool/300?reason=…  the source asks to be left alone
 //!   POST /v1/borrow/{borrower}/ended/{bytes}  so much has come, and not one more byte is read in this turn
 //! ```
 
@@ -23,20 +24,19 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::base::Time;
 use crate::driver::{BootClock, random_bytes};
-use crate::fetch::limit::smallest;
-use crate::fetch::{Slot, escape};
-use crate::jobs::{self, Board, Giver, Outlook, Sign, Slots, Turn, Wish};
+use crate::fetch::escape;
+use crate::fetch::limit::Waiting;
+use crate::jobs::{self, Board, Sign, Slots, Turn, Wish, average_period};
 
-use super::control::{Client, ControlError};
 use super::dials::Dials;
 use super::lending::{Lending, Paused, Terms};
 use super::report::BorrowerReport;
+use super::turn_terms::TurnTerms;
 
 /// How often a waiting borrower learns how long it will have to wait.
 const OUTLOOK_EVERY: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ const OUTLOOK_EVERY: Duration = Duration::from_secs(1);
 /// What a borrower is told, one per line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Line {
+pub(super) enum Line {
     /// By which name to speak to the member.
     Borrower(String),
     /// A turn may come in a moment.
@@ -56,7 +56,12 @@ enum Line {
         counts_connections: bool,
         /// It ends then unless that is prolonged, should the member itself stand still and order nothing.
         lease_ns: Option<i64>,
+        /// How often such turns come, and what the member's own limit leaves to this one.
+        #[serde(default)]
+        terms: TurnTerms,
     },
+    /// Whether somebody else waits for the slot.
+    Wanted(bool),
     /// The turn may go on until then.
     Lease { until_ns: i64 },
     /// The turn is over.
@@ -115,9 +120,9 @@ impl Borrower {
     fn report(&self, paused: &Paused) -> BorrowerReport {
         let name = self.errand.name();
         let state = match (self.is_pulling, self.has_work) {
-            _ if paused.is(&name) => jobs::State::Hung,
-            (true, _) => jobs::State::Run,
-            (false, true) => jobs::State::Wtok,
+            _ if paused.is(&name) => jobs::State::Paused,
+            (true, _) => jobs::State::Pulling,
+            (false, true) => jobs::State::Waiting,
             (false, false) => jobs::State::Idle,
         };
         BorrowerReport {
@@ -186,8 +191,20 @@ async fn work(
     lenders.say(&borrower, Word::Wish(Wish::Work(has_work)))
 }
 
-async fn cool(State(lenders): State<Lenders>, Path((borrower, seconds)): Path<(String, u64)>) -> StatusCode {
-    lenders.say(&borrower, Word::Wish(Wish::Cool(Duration::from_secs(seconds))))
+/// What the source said with its refusal. A command of an older version does not tell.
+#[derive(Debug, Deserialize)]
+struct Said {
+    #[serde(default)]
+    reason: String,
+}
+
+async fn cool(
+    State(lenders): State<Lenders>,
+    Path((borrower, seconds)): Path<(String, u64)>,
+    Query(said): Query<Said>,
+) -> StatusCode {
+    let reason = escape(&said.reason).chars().take(LONGEST_WHAT).collect();
+    lenders.say(&borrower, Word::Wish(Wish::Cool(Duration::from_secs(seconds), reason)))
 }
 
 async fn turn_ended(
@@ -208,7 +225,9 @@ async fn borrow(State(lenders): State<Lenders>, Query(mut errand): Query<Errand>
     let since = Instant::now();
     let borrower = Borrower { words, errand, since, has_work: false, is_pulling: false, slots: 0, bytes: 0 };
     lenders.borrowers().insert(name.clone(), borrower);
-    let loan = Loan { name, lenders, slots, said, turn: None, lease: None, greeted: false };
+    let waiting = lenders.dials.limiter().waiting();
+    let loan =
+        Loan { name, lenders, slots, said, turn: None, lease: None, wanted: None, waiting, greeted: false };
     let lines = stream::unfold(loan, |mut loan| async move {
         let line = loan.next_line().await?;
         let mut text = serde_json::to_vec(&line).ok()?;
@@ -227,6 +246,10 @@ struct Loan {
     turn: Option<(Turn, bool)>,
     /// Until when the turn that is out may go on, while it is prolonged.
     lease: Option<watch::Receiver<Time>>,
+    /// Whether somebody else waits for the slot that is out.
+    wanted: Option<watch::Receiver<bool>>,
+    /// For the member's limit.
+    waiting: Waiting,
     greeted: bool,
 }
 
@@ -237,24 +260,24 @@ impl Loan {
             return Some(Line::Borrower(self.name.clone()));
         }
         loop {
-            if let Some((turn, told)) = &mut self.turn {
+            if let Some((turn, is_told)) = &mut self.turn {
                 tokio::select! {
-                    () = turn.slot.over(), if !*told => {
-                        *told = true;
+                    () = turn.slot.over(), if !*is_told => {
+                        *is_told = true;
                         return Some(Line::Stop {});
                     }
-                    until = prolonged(&mut self.lease), if !*told => {
+                    until = told(&mut self.lease), if !*is_told => {
                         return Some(Line::Lease { until_ns: until.as_nanos() });
                     }
+                    is_wanted = told(&mut self.wanted), if !*is_told => return Some(Line::Wanted(is_wanted)),
                     word = self.said.recv() => self.on_word(&word?),
                 }
             } else {
                 tokio::select! {
                     sign = self.slots.sign() => match sign {
                         Sign::Turn(turn) => {
-                            // One turn is out at a time, so what all may have together is what this one may have.
-                            let line = line_of(&turn.slot, self.lenders.dials.rate());
-                            self.lease = turn.slot.lease();
+                            let line = line_of(&turn, &self.lenders.dials);
+                            (self.lease, self.wanted) = (turn.slot.lease(), turn.slot.wanted());
                             self.turn = Some((turn, false));
                             self.note(|borrower| {
                                 borrower.is_pulling = true;
@@ -278,14 +301,16 @@ impl Loan {
         match word {
             Word::Wish(Wish::Work(has_work)) => {
                 self.slots.want(*has_work);
+                self.waiting.set(*has_work);
                 self.note(|borrower| borrower.has_work = *has_work);
             }
-            Word::Wish(Wish::Cool(span)) => self.slots.cool(*span),
+            Word::Wish(Wish::Cool(span, reason)) => self.slots.cool(*span, reason.clone()),
             Word::Ended { bytes } => {
                 if let Some((mut turn, _)) = self.turn.take() {
                     turn.carried(*bytes);
                 }
                 self.lenders.board.add_borrowed(*bytes);
+                self.lenders.dials.limiter().charge(*bytes);
                 self.note(|borrower| {
                     borrower.is_pulling = false;
                     borrower.bytes += bytes;
@@ -308,127 +333,30 @@ impl Drop for Loan {
     }
 }
 
-fn line_of(slot: &Slot, limit: Option<u64>) -> Line {
-    let until = BootClock::new().now() + slot.left().unwrap_or_default();
+/// One turn is out at a time, so what the limit leaves to all together is what it leaves to this one.
+fn line_of(turn: &Turn, dials: &Dials) -> Line {
+    let slot = &turn.slot;
+    let left = slot.left().unwrap_or_default();
+    dials.limiter().average_over(Some(average_period(turn.rhythm.interval, left)));
+    let terms = TurnTerms::new(turn, dials.rate(), dials.limiter().within(Duration::ZERO));
     Line::Turn {
-        until_ns: until.as_nanos(),
-        rate_bytes_per_sec: smallest([slot.rate_bytes_per_sec(), limit]),
+        until_ns: (BootClock::new().now() + left).as_nanos(),
+        rate_bytes_per_sec: slot.rate_bytes_per_sec(),
         counts_connections: slot.counts_connections(),
         lease_ns: slot.lease().map(|lease| lease.borrow().as_nanos()),
+        terms,
     }
 }
 
-/// Ready when a lease was prolonged; never if there is none, or nobody left who could.
-async fn prolonged(lease: &mut Option<watch::Receiver<Time>>) -> Time {
-    if let Some(lease) = lease
-        && lease.changed().await.is_ok()
+/// Ready when something else is told, such as that a lease was prolonged; never if there is nothing to tell, or nobody
+/// left who could.
+async fn told<T: Copy>(news: &mut Option<watch::Receiver<T>>) -> T {
+    if let Some(news) = news
+        && news.changed().await.is_ok()
     {
-        return *lease.borrow_and_update();
+        return *news.borrow_and_update();
     }
     std::future::pending().await
-}
-
-/// Asks a running member for slots. They end when the member does.
-pub(super) async fn borrow_from(client: &Client, errand: &Errand) -> Result<Slots, ControlError> {
-    let mut query = url::form_urlencoded::Serializer::new(String::new());
-    query.append_pair("kind", &errand.kind).append_pair("what", &errand.what);
-    query.append_pair("pid", &errand.pid.to_string());
-    let mut lines = client.open("POST", &format!("/v1/borrow?{}", query.finish())).await?;
-    let Some(Line::Borrower(name)) = read_line(&mut lines).await else {
-        return Err(ControlError::Nonsense("no name for a borrower".into()));
-    };
-    let (slots, giver) = Slots::given();
-    let borrowed = Borrowed { client: client.clone(), name };
-    tokio::spawn(borrowed.run(lines, giver));
-    Ok(slots)
-}
-
-async fn read_line<R: AsyncRead + Unpin>(lines: &mut BufReader<R>) -> Option<Line> {
-    let mut text = String::new();
-    lines.read_line(&mut text).await.ok()?;
-    serde_json::from_str(&text).ok()
-}
-
-/// The borrower's side.
-struct Borrowed {
-    client: Client,
-    name: String,
-}
-
-impl Borrowed {
-    /// Translates lines into turns and wishes into requests, until one of the two ends.
-    async fn run<R: AsyncRead + Unpin + Send + 'static>(self, mut lines: BufReader<R>, giver: Giver) {
-        let Giver { turns, soon, mut wishes, outlook } = giver;
-        let (heard, mut hearing) = mpsc::channel(16);
-        // Reading a line cannot be given up in the middle, so somebody else does it.
-        let reader = tokio::spawn(async move {
-            while let Some(line) = read_line(&mut lines).await {
-                if heard.send(line).await.is_err() {
-                    return;
-                }
-            }
-        });
-        let mut out: Option<(watch::Sender<bool>, oneshot::Receiver<u64>)> = None;
-        let lease = watch::Sender::new(Time::ZERO);
-        loop {
-            let end = async {
-                match &mut out {
-                    Some((_, ended)) => ended.await.unwrap_or(0),
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                bytes = end => {
-                    out = None;
-                    self.tell(&format!("ended/{bytes}")).await;
-                }
-                line = hearing.recv() => match line {
-                    Some(Line::Turn { until_ns, rate_bytes_per_sec, counts_connections, lease_ns }) => {
-                        let (order, stop) = watch::channel(false);
-                        lease.send_replace(Time::from_nanos(lease_ns.unwrap_or(0)));
-                        let slot = slot(until_ns, rate_bytes_per_sec, stop)
-                            .leased(lease_ns.map(|_| lease.subscribe()));
-                        let (turn, ended) = Turn::new(slot.counting_connections(counts_connections));
-                        out = Some((order, ended));
-                        // If the job is gone, its wishes end too.
-                        let _ = turns.send(turn).await;
-                    }
-                    Some(Line::Lease { until_ns }) => {
-                        lease.send_replace(Time::from_nanos(until_ns));
-                    }
-                    Some(Line::Soon {}) => {
-                        soon.send_replace(());
-                    }
-                    Some(Line::Stop {}) => if let Some((order, _)) = &out {
-                        order.send_replace(true);
-                    },
-                    Some(Line::Outlook { wait_ms }) => set(&outlook, wait_ms),
-                    Some(Line::Borrower(_)) => {}
-                    None => break,
-                },
-                wish = wishes.recv() => match wish {
-                    Some(Wish::Work(has_work)) => self.tell(&format!("work/{has_work}")).await,
-                    Some(Wish::Cool(span)) => self.tell(&format!("cool/{}", span.as_secs().max(1))).await,
-                    None => break,
-                },
-            }
-        }
-        // With the open request the member's side of the loan ends.
-        reader.abort();
-    }
-
-    async fn tell(&self, what: &str) {
-        // If the member is gone, the open request ends as well.
-        let _ = self.client.post(&format!("/v1/borrow/{}/{what}", self.name)).await;
-    }
-}
-
-fn slot(until_ns: i64, rate: Option<u64>, stop: watch::Receiver<bool>) -> Slot {
-    Slot::until(Time::from_nanos(until_ns), Arc::new(|| BootClock::new().now()), stop).at_rate(rate)
-}
-
-fn set(outlook: &Outlook, wait_ms: u64) {
-    outlook.set(Some(Duration::from_millis(wait_ms)));
 }
 
 #[cfg(test)]
@@ -445,7 +373,15 @@ mod tests {
                 rate_bytes_per_sec: Some(3),
                 counts_connections: true,
                 lease_ns: Some(5),
+                terms: TurnTerms {
+                    interval_ms: Some(41_000),
+                    since_last_ms: Some(18_000),
+                    limit_bytes_per_sec: Some(9),
+                    saved: 8,
+                    is_wanted: true,
+                },
             },
+            Line::Wanted(true),
             Line::Lease { until_ns: 6 },
             Line::Stop {},
             Line::Outlook { wait_ms: 9 },

@@ -9,7 +9,7 @@ use serde::Serialize;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
 
-use crate::base::{MemberId, Time, TokenId};
+use crate::base::{MemberId, Session, Time, TokenId};
 use crate::driver::{BootClock, Handle};
 use crate::jobs::Board;
 use crate::node::Event;
@@ -107,6 +107,8 @@ pub struct Past {
     pub access_interval_histogram: Histogram,
     /// From our yes to a token to its arrival.
     pub handoff_histogram: Histogram,
+    /// From our first Move for a token to the news that it was delivered.
+    pub confirmation_histogram: Histogram,
     /// Seconds of slots in total.
     pub slot_s: f64,
 }
@@ -158,6 +160,8 @@ struct Memory {
     last_slot: Option<Time>,
     slot_began: Option<Time>,
     expecting: Option<(TokenId, Time)>,
+    /// The last attempt to hand a token off, and when its first Move left.
+    offering: Option<(TokenId, Session, Time)>,
     arrived_from: Option<MemberId>,
     return_times: VecDeque<f64>,
     access_intervals: VecDeque<f64>,
@@ -165,6 +169,7 @@ struct Memory {
     return_time_histogram: Histogram,
     access_interval_histogram: Histogram,
     handoff_histogram: Histogram,
+    confirmation_histogram: Histogram,
     slot_time: Duration,
 }
 
@@ -177,6 +182,7 @@ impl Default for Memory {
             last_slot: None,
             slot_began: None,
             expecting: None,
+            offering: None,
             arrived_from: None,
             return_times: VecDeque::new(),
             access_intervals: VecDeque::new(),
@@ -184,6 +190,7 @@ impl Default for Memory {
             return_time_histogram: Histogram::new(&TIME_BOUNDS),
             access_interval_histogram: Histogram::new(&TIME_BOUNDS),
             handoff_histogram: Histogram::new(&HANDOFF_BOUNDS),
+            confirmation_histogram: Histogram::new(&HANDOFF_BOUNDS),
             slot_time: Duration::ZERO,
         }
     }
@@ -201,7 +208,15 @@ impl Memory {
                     self.handoff_histogram.observe(at.since(since));
                 }
             }
+            Event::Offering { token, session } => self.offering = Some((*token, *session, at)),
             Event::Handoff(handoff::Event::Released { to, .. }) => self.on_released(*to, at),
+            Event::Handoff(handoff::Event::Confirmed { token, session, .. }) => {
+                let offered =
+                    self.offering.take_if(|(of, in_session, _)| of == token && in_session == session);
+                if let Some((.., since)) = offered {
+                    self.confirmation_histogram.observe(at.since(since));
+                }
+            }
             Event::Agent(agent::Event::Visited { token }) => self.on_visit(*token, at),
             Event::SlotBegan { .. } => self.on_slot(at),
             Event::SlotEnded => {
@@ -282,6 +297,7 @@ impl Memory {
             return_time_histogram: self.return_time_histogram.clone(),
             access_interval_histogram: self.access_interval_histogram.clone(),
             handoff_histogram: self.handoff_histogram.clone(),
+            confirmation_histogram: self.confirmation_histogram.clone(),
             slot_s: (self.slot_time + running).as_secs_f64(),
         }
     }
@@ -297,7 +313,6 @@ fn push<T>(queue: &mut VecDeque<T>, value: T, most: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Session;
     use crate::node::Right;
 
     fn token() -> TokenId {
@@ -326,6 +341,23 @@ mod tests {
         assert_eq!(past.visits.get(1).and_then(|visit| visit.from.clone()), None);
         assert_eq!((past.return_times, past.slot_s), (vec![20.0], 3.0));
         assert_eq!(past.handoff_histogram.counts.iter().sum::<u64>(), 1);
+    }
+
+    #[test]
+    fn a_handoff_takes_from_its_first_move_to_its_confirmation() {
+        let mut memory = Memory::default();
+        let (token, to) = (token(), MemberId::from_bytes([8; 16]));
+        let confirmed =
+            |session| Event::Handoff(handoff::Event::Confirmed { token, session: Session(session), to });
+        let offering = |session| Event::Offering { token, session: Session(session) };
+        memory.on(&offering(3), Time::from_secs(10));
+        // Nobody answered: another attempt.
+        memory.on(&offering(4), Time::from_secs(12));
+        memory.on(&confirmed(3), Time::from_secs(13));
+        memory.on(&confirmed(4), Time::from_secs(15));
+        memory.on(&confirmed(4), Time::from_secs(99));
+        let histogram = memory.past(Time::from_secs(100)).confirmation_histogram;
+        assert_eq!((histogram.counts.iter().sum::<u64>(), histogram.sum), (1, 3.0));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! Jobs of this process and of others (through the control socket) ask for turns. A slot goes to one of those that have
 //! something to pull: the most urgent first, equals each in their order; what it leaves of the slot goes to the next one.
-//! Who is paused gets none. When the node orders a stop,
+//! Who is paused gets none. With its turn a job learns how often such turns come, and while it lasts whether somebody else
+//! waits for the slot: another member, as the node knows, or another job here. When the node orders a stop,
 //! the job that pulls is told, and the node hears [`Command::SlotStopped`] only when that job has let go of its turn.
 //!
 //! ```text
@@ -28,6 +29,8 @@ use crate::fetch::slot::Clock;
 use crate::jobs::{Giver, Outlook, Slots, Turn, Wish};
 use crate::node::{Command, Event, Right};
 use crate::proto::tickets;
+
+use super::pace::Pace;
 
 /// Less than this of a slot is not worth another job's request.
 const WORTH_IT: Duration = Duration::from_millis(100);
@@ -121,10 +124,13 @@ pub(super) fn spawn(handle: Handle) -> (Lending, JoinHandle<()>) {
         wishes,
         turn: None,
         served: Vec::new(),
+        begun: None,
         carried: 0,
         bandwidth: None,
         has_tickets: false,
         lease: watch::Sender::new(Time::ZERO),
+        others_wait: false,
+        is_slot_wanted: watch::Sender::new(false),
         wanted: false,
         clock: Arc::new(|| BootClock::new().now()),
     };
@@ -145,6 +151,7 @@ struct Borrower {
     soon: watch::Sender<()>,
     outlook: Outlook,
     has_work: bool,
+    pace: Pace,
 }
 
 impl Borrower {
@@ -207,6 +214,8 @@ struct Lender {
     turn: Option<Out>,
     /// Who has had a part of this slot.
     served: Vec<u64>,
+    /// By which right this slot is ours, and since when, for the log.
+    begun: Option<(Right, Session, Time)>,
     /// What this slot has brought.
     carried: u64,
     bandwidth: Option<u64>,
@@ -214,6 +223,10 @@ struct Lender {
     has_tickets: bool,
     /// Until when its ticket is the member's for sure, as was told last.
     lease: watch::Sender<Time>,
+    /// Whether another member is known to wait for the token that is here.
+    others_wait: bool,
+    /// Whether that is so, or another job here waits for its part of the slot.
+    is_slot_wanted: watch::Sender<bool>,
     /// What the node was told last.
     wanted: bool,
     clock: Clock,
@@ -241,7 +254,8 @@ impl Lender {
                 }
                 event = events.recv() => match event {
                     Ok((at, Event::SlotBegan { right, session, until })) => {
-                        log_slot(right, session, until.since(at));
+                        log_slot(true, right, session, until.since(at), 0);
+                        self.begun = Some((right, session, at));
                         self.on_slot_began(until).await?;
                     }
                     Ok((_, Event::Expecting { .. })) => self.on_expecting(),
@@ -249,6 +263,10 @@ impl Lender {
                         self.lease.send_replace(until);
                     }
                     Ok((_, Event::StopSlot)) => self.on_stop().await?,
+                    Ok((_, Event::Wanted(others_wait))) => {
+                        self.others_wait = others_wait;
+                        self.tell_wanted();
+                    }
                     Ok((_, Event::CharterChanged { .. })) => self.read_charter().await?,
                     Ok(_) => {}
                     Err(RecvError::Lagged(missed)) => {
@@ -269,7 +287,8 @@ impl Lender {
         }
         let id = self.next_id;
         self.next_id += 1;
-        self.borrowers.push_back(Borrower { id, terms, turns, soon, outlook, has_work: false });
+        let (has_work, pace) = (false, Pace::default());
+        self.borrowers.push_back(Borrower { id, terms, turns, soon, outlook, has_work, pace });
         let tell = self.wishes.clone();
         tokio::spawn(async move {
             loop {
@@ -287,9 +306,10 @@ impl Lender {
             Some(Wish::Work(has_work)) => {
                 if let Some(borrower) = self.borrowers.iter_mut().find(|borrower| borrower.id == id) {
                     borrower.has_work = has_work;
+                    borrower.pace.work(has_work, (self.clock)());
                 }
             }
-            Some(Wish::Cool(span)) => self.handle.command(Command::Cool { span }).await?,
+            Some(Wish::Cool(span, reason)) => self.handle.command(Command::Cool { span, reason }).await?,
             None => self.borrowers.retain(|borrower| borrower.id != id),
         }
         self.tell_work().await
@@ -297,12 +317,19 @@ impl Lender {
 
     /// The node hears of work when there is some, and of its end when no turn is out: the end of a turn tells it then.
     async fn tell_work(&mut self) -> Result<(), DriverError> {
+        self.tell_wanted();
         let wanted = self.borrowers.iter().any(|borrower| self.may_pull(borrower));
         if wanted != self.wanted && (wanted || self.turn.is_none()) {
             self.wanted = wanted;
             self.handle.command(Command::Work(wanted)).await?;
         }
         Ok(())
+    }
+
+    /// Tells the job whose turn it is whether somebody else waits for the slot.
+    fn tell_wanted(&self) {
+        let is_wanted = self.others_wait || self.next_in_order().is_some();
+        self.is_slot_wanted.send_if_modified(|before| std::mem::replace(before, is_wanted) != is_wanted);
     }
 
     async fn on_slot_began(&mut self, until: Time) -> Result<(), DriverError> {
@@ -345,10 +372,11 @@ impl Lender {
 
     /// Gives the slot, or what is left of it, to the next job that has not had a part of it.
     fn give_turn(&mut self, until: Time) -> bool {
-        while let Some(borrower) = self.next_in_order().and_then(|index| self.borrowers.remove(index)) {
-            let given = self.give_to(&borrower, until);
+        while let Some(mut borrower) = self.next_in_order().and_then(|index| self.borrowers.remove(index)) {
             // One that does not take it is as good as served.
             self.served.push(borrower.id);
+            self.tell_wanted();
+            let given = self.give_to(&mut borrower, until);
             self.borrowers.push_back(borrower);
             if given {
                 return true;
@@ -357,13 +385,15 @@ impl Lender {
         false
     }
 
-    fn give_to(&mut self, borrower: &Borrower, until: Time) -> bool {
+    fn give_to(&mut self, borrower: &mut Borrower, until: Time) -> bool {
         let (order, stop) = watch::channel(false);
         let slot = Slot::until(until, Arc::clone(&self.clock), stop)
             .at_rate(self.bandwidth)
             .counting_connections(self.has_tickets)
+            .wanted_when(self.is_slot_wanted.subscribe())
             .leased(self.has_tickets.then(|| self.lease.subscribe()));
         let (turn, ended) = Turn::new(slot);
+        let turn = turn.at_rhythm(borrower.pace.turn((self.clock)()));
         if borrower.turns.try_send(turn).is_err() {
             return false;
         }
@@ -386,7 +416,9 @@ impl Lender {
     }
 
     async fn slot_stopped(&mut self) -> Result<(), DriverError> {
-        info!(bytes = self.carried, "slot ended");
+        if let Some((right, session, at)) = self.begun.take() {
+            log_slot(false, right, session, (self.clock)().since(at), self.carried);
+        }
         self.handle.command(Command::SlotStopped).await?;
         self.handle.command(Command::Carried { bytes: self.carried }).await?;
         self.tell_work().await?;
@@ -404,12 +436,12 @@ impl Lender {
         }
     }
 
-    /// What a job can tell its user: the next slot is about as far away as the ones before were.
+    /// What a job can tell its user: the next slot is about as far away as its last few were, or those of the member.
     async fn tell_outlook(&mut self) -> Result<(), DriverError> {
         let status = self.handle.status().await?;
-        let wait = status.access_intervals.or(status.return_times).map(|summary| summary.mean);
+        let wait = status.access_intervals.or(status.return_times).map(|summary| summary.recent);
         for borrower in &self.borrowers {
-            borrower.outlook.set(wait);
+            borrower.outlook.set(borrower.pace.interval().or(wait));
         }
         Ok(())
     }
@@ -423,11 +455,14 @@ impl Lender {
     }
 }
 
-fn log_slot(right: Right, session: Session, span: Duration) {
+/// One line for each slot, when it has ended; its beginning is a detail.
+fn log_slot(begins: bool, right: Right, session: Session, span: Duration, bytes: u64) {
     let for_s = span.as_secs_f64();
-    match right {
-        Right::Token(token) => info!(%token, %session, for_s, "slot began"),
-        Right::Ticket(Seat { ticket, .. }) => info!(ticket, %session, for_s, "slot began"),
+    match (begins, right) {
+        (true, Right::Token(token)) => debug!(%token, %session, for_s, "slot began"),
+        (true, Right::Ticket(Seat { ticket, .. })) => debug!(ticket, %session, for_s, "slot began"),
+        (false, Right::Token(token)) => info!(%token, %session, for_s, bytes, "slot ended"),
+        (false, Right::Ticket(Seat { ticket, .. })) => info!(ticket, %session, for_s, bytes, "slot ended"),
     }
 }
 
@@ -469,7 +504,7 @@ mod tests {
         let borrower = |(id, (name, priority)): (u64, &(&str, i32))| {
             let (_, Giver { turns, soon, outlook, .. }) = Slots::given();
             let terms = Terms { name: (*name).to_owned(), priority: *priority };
-            Borrower { id, terms, turns, soon, outlook, has_work: true }
+            Borrower { id, terms, turns, soon, outlook, has_work: true, pace: Pace::default() }
         };
         (0..).zip(jobs).map(borrower).collect()
     }

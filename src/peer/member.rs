@@ -30,6 +30,7 @@ use super::dials::Dials;
 use super::lending::{self, Lending};
 use super::notices::{self, Notices};
 use super::place::{Place, shown_address};
+use super::report::BACK_OFF_OF_ANOTHER;
 use super::{history, page, ring};
 
 /// How long the certificates of new members are valid.
@@ -93,7 +94,7 @@ pub enum PeerError {
         /// Why.
         source: io::Error,
     },
-    /// The page's address is taken, or not of this machine.
+    /// The page's address cannot be used, as it is not of this machine.
     #[error("cannot serve the status page on {address}")]
     Page {
         /// Where.
@@ -120,7 +121,6 @@ pub struct Member {
     driver: JoinHandle<Result<(), DriverError>>,
     lending: Lending,
     board: Board,
-    limiter: Limiter,
     dials: Dials,
     page: Option<SocketAddr>,
     /// What ends with the member.
@@ -173,8 +173,7 @@ impl Member {
         let board = Board::default();
         let (history, historian) = history::spawn(&handle, board.clone());
         let dials = Dials::new(options.limit.clone(), options.notices.clone());
-        let limiter = Limiter::new(None);
-        let throttled = tokio::spawn(dials.clone().keep(limiter.clone()));
+        let throttled = tokio::spawn(dials.clone().keep());
         let names = (circle, name);
         let (jobs, turned) = ((board.clone(), lending.clone()), dials.clone());
         let served = control::Served::new(handle.clone(), names, told, jobs, turned);
@@ -188,7 +187,7 @@ impl Member {
             let (bound, task) =
                 page::serve(address, shown).await.map_err(|source| PeerError::Page { address, source })?;
             tasks.push(task);
-            page = Some(bound);
+            page = bound;
         }
         let mut member = Self {
             home,
@@ -196,7 +195,6 @@ impl Member {
             driver,
             lending,
             board,
-            limiter,
             dials,
             page,
             tasks,
@@ -231,7 +229,7 @@ impl Member {
 
     /// What its jobs share: how fast they may pull.
     pub fn limiter(&self) -> &Limiter {
-        &self.limiter
+        self.dials.limiter()
     }
 
     /// What can be changed while it runs.
@@ -239,7 +237,7 @@ impl Member {
         &self.dials
     }
 
-    /// Where its status page is, if it has one.
+    /// Where its status page is, if it has one, and had its address from the start.
     pub fn page(&self) -> Option<SocketAddr> {
         self.page
     }
@@ -343,8 +341,9 @@ impl Member {
                 info!(version, "new bans are in force");
                 self.save_roll().await;
             }
-            Event::Cooling { until } => {
-                info!(for_s = until.since(self.clock.now()).as_secs_f64(), "leaving the source alone");
+            Event::Cooling { until, reason } => {
+                let for_s = until.since(self.clock.now()).as_secs_f64();
+                warn!(for_s, "backing off: {}", reason.as_deref().unwrap_or(BACK_OFF_OF_ANOTHER));
             }
             other => debug!(?other, "event"),
         }

@@ -2,6 +2,7 @@
 //!
 //! Everything is read at the moment of the question: what the node and the jobs count is told, nothing is counted twice.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use prometheus_client::collector::Collector;
@@ -9,11 +10,17 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, LabelSetEnc
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
+use crate::jobs::JobReport;
+
 use super::history::{Histogram, Past};
 use super::report::StatusReport;
+use crate::jobs::State;
 
 /// The content type of the text.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Label `job` of bytes that borrowing commands pulled. Their own names would make a new time series per process.
+const BORROWED: &str = "(borrowed)";
 
 /// A member at one moment, as metrics.
 pub(super) fn encode(status: StatusReport, past: Past) -> Result<String, fmt::Error> {
@@ -45,7 +52,8 @@ impl Collector for Scrape {
         self.circle(&mut out)?;
         self.ring(&mut out)?;
         self.jobs(&mut out)?;
-        let Past { return_time_histogram, access_interval_histogram, handoff_histogram, .. } = &self.past;
+        let Past { return_time_histogram, access_interval_histogram, .. } = &self.past;
+        let Past { handoff_histogram, confirmation_histogram, .. } = &self.past;
         out.histogram(
             "stroll_token_return_seconds",
             "Time between two visits of a token",
@@ -56,7 +64,12 @@ impl Collector for Scrape {
             "Time between the beginnings of two slots",
             access_interval_histogram,
         )?;
-        out.histogram("stroll_handoff_seconds", "From our yes to a token to its arrival", handoff_histogram)
+        out.histogram("stroll_handoff_seconds", "From our yes to a token to its arrival", handoff_histogram)?;
+        out.histogram(
+            "stroll_handoff_confirmation_seconds",
+            "From our first Move for a token to the EarlyStop, or to another proof that it was delivered",
+            confirmation_histogram,
+        )
     }
 }
 
@@ -84,6 +97,18 @@ impl Scrape {
             ("dropped", count("dropped")),
         ];
         out.counters("stroll_handoffs", "Handoffs by how they ended", "result", handoffs)?;
+        let repeated = [("move", count("moves_repeated")), ("commit", count("commits_repeated"))];
+        out.counters(
+            "stroll_handoff_retransmissions",
+            "Datagrams of handoffs that were sent again for want of an answer",
+            "message",
+            repeated,
+        )?;
+        out.counter(
+            "stroll_commits_abandoned",
+            "Commits that were repeated long enough without an answer",
+            count("commits_abandoned"),
+        )?;
         out.counter(
             "stroll_authority_conflicts",
             "Offers of a token that is here",
@@ -109,11 +134,27 @@ impl Scrape {
             "How long the source keeps what it has, if the charter says so",
             status.retention_s.map(|kept_s| kept_s as f64),
         )?;
-        out.gauge("stroll_load_factor", "Mean access interval over the nominal period", status.load_factor)?;
+        out.gauge("stroll_load_factor", "Demand over capacity, as in the verdict", status.load_factor)?;
         out.gauge(
             "stroll_overloaded",
             "Whether the circle is overloaded, or gives this member no slot at all",
             Some(f64::from(u8::from(status.verdict.is_overloaded()))),
+        )?;
+        out.gauge(
+            "stroll_check",
+            "What `stroll status --check` says: 0 OK, 1 WARNING, 2 CRITICAL",
+            Some(f64::from(status.health().severity.code())),
+        )?;
+        out.gauge(
+            "stroll_backing_off_seconds",
+            "How much longer the source is left alone",
+            Some(status.cooling_s),
+        )?;
+        let at_risk = status.at_risk.len() as f64;
+        out.gauge(
+            "stroll_jobs_at_risk",
+            "Jobs whose source may flush data before it was pulled",
+            Some(at_risk),
         )?;
         out.gauge(
             "stroll_certificate_expiry_timestamp_seconds",
@@ -150,24 +191,45 @@ impl Scrape {
 
     fn jobs(&self, out: &mut Out<'_>) -> fmt::Result {
         let jobs = &self.status.jobs;
-        let sum = |of: fn(&crate::jobs::JobReport) -> u64| jobs.iter().map(of).sum::<u64>();
+        let sums = |of: fn(&JobReport) -> u64| {
+            let mut sums = BTreeMap::new();
+            for job in jobs {
+                *sums.entry(job.name.as_str()).or_insert(0) += of(job);
+            }
+            sums
+        };
         // By its own jobs, and by commands that borrow its slots: the source sees no difference.
-        let bytes = sum(|job| job.bytes).saturating_add(self.status.borrowed_bytes);
-        out.counter("stroll_bytes_transferred", "Bytes pulled in this member's slots", bytes)?;
-        out.counter("stroll_files_transferred", "Files pulled", sum(|job| job.files))?;
-        out.counter("stroll_files_deleted", "Replicas removed", sum(|job| job.deleted))?;
-        out.counter("stroll_entries_listed", "Entries of folders that were listed", sum(|job| job.listed))?;
-        out.counter("stroll_errors", "What went wrong", sum(|job| job.errors))?;
-        let mut refusals = std::collections::BTreeMap::new();
-        for (code, count) in jobs.iter().flat_map(|job| &job.refusals) {
-            *refusals.entry(code.as_str()).or_insert(0) += count;
+        let mut bytes = sums(|job| job.bytes);
+        *bytes.entry(BORROWED).or_insert(0) += self.status.borrowed_bytes;
+        out.counters("stroll_bytes_transferred", "Bytes pulled in this member's slots", "job", bytes)?;
+        out.counters("stroll_files_transferred", "Files pulled", "job", sums(|job| job.files))?;
+        out.counters("stroll_files_deleted", "Replicas removed", "job", sums(|job| job.deleted))?;
+        out.counters("stroll_entries_listed", "Entries of folders listed", "job", sums(|job| job.listed))?;
+        out.counters("stroll_errors", "What went wrong", "job", sums(|job| job.errors))?;
+        let mut refusals = BTreeMap::new();
+        for job in jobs {
+            for (code, count) in &job.refusals {
+                *refusals.entry([("job", job.name.as_str()), ("code", code)]).or_insert(0) += count;
+            }
         }
-        out.counters("stroll_source_refusals", "Refusals of the source, by code", "code", refusals)?;
-        let each = |of: fn(&crate::jobs::JobReport) -> Option<f64>| {
-            jobs.iter().filter_map(move |job| Some((job.name.as_str(), of(job)?)))
+        let states = State::ALL.map(|state| {
+            let count = jobs.iter().filter(|job| job.state == state).count();
+            (state.word(), count as f64)
+        });
+        out.gauges("stroll_jobs", "Jobs, by what they do", "state", states)?;
+        out.counters_by("stroll_source_refusals", "Refusals of the source, by code", refusals)?;
+        let each = |of: fn(&JobReport) -> Option<f64>| {
+            let values = jobs.iter().filter_map(|job| Some((job.name.as_str(), of(job)?)));
+            values.collect::<BTreeMap<_, _>>()
         };
         let chunks = each(|job| job.chunk_bytes.map(|bytes| bytes as f64));
         out.gauges("stroll_chunk_bytes", "What a slot is to bring, by job", "job", chunks)?;
+        let budgets = each(|job| job.budget_bytes.map(|bytes| bytes as f64));
+        out.gauges("stroll_slot_budget_bytes", "What a job should pull in a slot", "job", budgets)?;
+        let carried = each(|job| (job.slots > 0).then_some(job.last_slot_bytes as f64));
+        out.gauges("stroll_slot_carried_bytes", "What a job's last slot carried", "job", carried)?;
+        let intervals = each(|job| job.interval_s);
+        out.gauges("stroll_job_interval_seconds", "Recent time between a job's slots", "job", intervals)?;
         out.gauges("stroll_lag_seconds", "How far a job is behind its source", "job", each(|job| job.lag_s))?;
         out.gauges(
             "stroll_unseen_seconds",
@@ -180,6 +242,18 @@ impl Scrape {
             "Listed names that a job cannot use: their files are never pulled",
             "job",
             each(|job| Some(job.refused as f64)),
+        )?;
+        out.gauges(
+            "stroll_job_next_run_timestamp_seconds",
+            "When a job runs next",
+            "job",
+            each(|job| job.next_run_s.map(|at_s| at_s as f64)),
+        )?;
+        out.gauges(
+            "stroll_job_last_success_timestamp_seconds",
+            "When a job last succeeded or delivered",
+            "job",
+            each(|job| job.last_success_s.map(|at_s| at_s as f64)),
         )
     }
 }
@@ -217,14 +291,22 @@ impl Out<'_> {
         label: &'static str,
         values: impl IntoIterator<Item = (&'v str, u64)>,
     ) -> fmt::Result {
+        self.counters_by(name, help, values.into_iter().map(|(of, value)| ([(label, of)], value)))
+    }
+
+    fn counters_by<'v, const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = ([(&'static str, &'v str); N], u64)>,
+    ) -> fmt::Result {
         let mut values = values.into_iter().peekable();
         if values.peek().is_none() {
             return Ok(());
         }
         let mut metric = self.encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (of, value) in values {
-            let labels = Labels([(label, of)]);
-            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+        for (labels, value) in values {
+            metric.encode_family(&Labels(labels))?.encode_counter::<NoLabelSet, _, u64>(&value, None)?;
         }
         Ok(())
     }
@@ -269,35 +351,88 @@ mod tests {
     use super::*;
     use crate::proto::load::Level;
 
-    /// What a member says at whose verdict the circle is so.
-    fn told(level: Level) -> String {
+    /// A member at whose verdict the circle is so.
+    fn status(level: Level, jobs: &serde_json::Value) -> StatusReport {
         let status = json!({
+            "jobs": jobs, "borrowed_bytes": 5,
             "version": 1, "circle": "virgo", "name": "lab-a", "member": "0a0b0c0d", "listen": "127.0.0.1:7433",
-            "expires_s": 0, "state": "wtok", "cooling_s": 0.0, "charter_version": 1, "bans_version": 0,
+            "expires_s": 0, "state": "waiting", "cooling_s": 0.0, "charter_version": 1, "bans_version": 0,
             "verdict": { "level": level.name(), "reason": "", "since_s": 0.0 },
             "counters": {}, "rejected": {}, "members": [],
         });
+        serde_json::from_value(status).expect("a status")
+    }
+
+    fn nothing_past() -> Past {
         let none = Histogram { bounds: &[], counts: vec![0], sum: 0.0 };
-        let past = Past {
+        Past {
             visits: Vec::new(),
             return_times: Vec::new(),
             access_intervals: Vec::new(),
             samples: Vec::new(),
             return_time_histogram: none.clone(),
             access_interval_histogram: none.clone(),
-            handoff_histogram: none,
+            handoff_histogram: none.clone(),
+            confirmation_histogram: none,
             slot_s: 0.0,
+        }
+    }
+
+    #[test]
+    fn handoffs_are_counted_by_their_repetitions_and_timed() {
+        let mut status = status(Level::Nominal, &json!([]));
+        for (name, number) in [("moves_repeated", 3), ("commits_repeated", 4), ("commits_abandoned", 5)] {
+            status.counters.insert(name.to_owned(), number);
+        }
+        let confirmed = Histogram { bounds: &[1.0], counts: vec![6, 1], sum: 2.5 };
+        let text =
+            encode(status, Past { confirmation_histogram: confirmed, ..nothing_past() }).expect("metrics");
+        for line in [
+            "stroll_handoff_retransmissions_total{message=\"move\"} 3",
+            "stroll_handoff_retransmissions_total{message=\"commit\"} 4",
+            "stroll_commits_abandoned_total 5",
+            "stroll_handoff_confirmation_seconds_count 7",
+            "stroll_handoff_confirmation_seconds_bucket{le=\"1.0\"} 6",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_jobs_count_has_their_names() {
+        let job = |name: &str, bytes: u64| {
+            let job = JobReport {
+                name: name.to_owned(),
+                bytes,
+                refusals: BTreeMap::from([("421".to_owned(), 2)]),
+                next_run_s: Some(1_900_000_000),
+                last_success_s: Some(1_800_000_000),
+                ..JobReport::default()
+            };
+            serde_json::to_value(job).expect("a report")
         };
-        encode(serde_json::from_value(status).expect("a status"), past).expect("metrics")
+        // One that ends while its successor begins is there twice; two metrics of one name would be refused.
+        let status = status(Level::Nominal, &json!([job("a", 7), job("b", 2), job("a", 1)]));
+        let text = encode(status, nothing_past()).expect("metrics");
+        for line in [
+            "stroll_bytes_transferred_total{job=\"a\"} 8",
+            "stroll_bytes_transferred_total{job=\"b\"} 2",
+            "stroll_bytes_transferred_total{job=\"(borrowed)\"} 5",
+            "stroll_source_refusals_total{job=\"b\",code=\"421\"} 2",
+            "stroll_job_next_run_timestamp_seconds{job=\"b\"} 1900000000.0",
+            "stroll_job_last_success_timestamp_seconds{job=\"b\"} 1800000000.0",
+        ] {
+            assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line}: {text}");
+        }
     }
 
     #[test]
     fn a_starved_member_is_overloaded_too_and_one_of_a_full_circle_is_not() {
         let overloaded = Level::ALL.map(|level| {
-            let text = told(level);
+            let text = encode(status(level, &json!([])), nothing_past()).expect("metrics");
             let line = text.lines().find_map(|line| line.strip_prefix("stroll_overloaded "));
             line.expect("the metric").parse::<f64>().expect("a number")
         });
-        assert_eq!(overloaded, [0.0, 0.0, 1.0, 1.0]);
+        assert_eq!(overloaded, [0.0, 0.0, 0.0, 1.0, 1.0]);
     }
 }

@@ -14,14 +14,15 @@ use crate::base::Time;
 use crate::driver::{BootClock, Handle};
 use crate::fetch::tls::client_config;
 use crate::fetch::{Fault, Options};
+use crate::jobs::State;
 use crate::jobs::hook::Hook;
 use crate::node::Event;
 use crate::proto::load::Level;
-use crate::proto::load::retention::Retention;
+use crate::proto::load::retention::{Retention, Warning};
 
 use super::control::Served;
 use super::dials::Dials;
-use super::report::StatusReport;
+use super::report::{RiskReport, StatusReport, VerdictReport};
 
 /// How often the lag of each job, and the time since its last look, is compared with what the source keeps.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -107,20 +108,27 @@ pub(super) fn spawn(handle: &Handle, served: Served, dials: Dials) -> JoinHandle
     tokio::spawn(async move {
         let mut looks = tokio::time::interval(LOOK_EVERY);
         let mut lags = Lags::default();
+        let mut told = Level::Nominal.name().to_owned();
         loop {
             tokio::select! {
                 _ = looks.tick() => {
                     let Some(status) = served.report().await else { return };
-                    for notice in lags.look(&status, BootClock::new().now()) {
+                    let notices = lags.look(&status, BootClock::new().now());
+                    served.set_risks(lags.risks());
+                    for notice in notices {
                         warn!(job = notice.job, "{}", notice.reason);
                         dials.notices().tell(notice);
                     }
                 }
                 event = events.recv() => match event {
-                    Ok((_, Event::Load(level))) => {
+                    Ok((_, Event::Load(_))) => {
                         let Some(status) = served.report().await else { return };
-                        log(level, &status);
-                        dials.notices().tell(of_load(level, status));
+                        // The level may have changed again since. Level, reason and advice of a notice are of one moment.
+                        if told != status.verdict.level {
+                            told.clone_from(&status.verdict.level);
+                            log(&status);
+                            dials.notices().tell(of_load(status));
+                        }
                     }
                     Ok(_) | Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return,
@@ -130,22 +138,23 @@ pub(super) fn spawn(handle: &Handle, served: Served, dials: Dials) -> JoinHandle
     })
 }
 
-fn log(level: Level, status: &StatusReport) {
-    let (reason, advice) = (&status.verdict.reason, status.advice.as_deref().unwrap_or_default());
-    if level >= Level::Overloaded {
-        warn!(%level, advice, "{reason}");
+fn log(status: &StatusReport) {
+    let VerdictReport { level, reason, .. } = &status.verdict;
+    let advice = status.advice.as_deref().unwrap_or_default();
+    if status.verdict.is_overloaded() {
+        warn!(level, advice, "{reason}");
     } else {
-        info!(%level, advice, "{reason}");
+        info!(level, advice, "{reason}");
     }
 }
 
-fn of_load(level: Level, status: StatusReport) -> Notice {
+fn of_load(status: StatusReport) -> Notice {
     Notice {
         event: "load",
         circle: status.circle,
         member: status.name,
         job: None,
-        level: level.name().to_owned(),
+        level: status.verdict.level,
         reason: status.verdict.reason,
         advice: status.advice,
     }
@@ -183,13 +192,24 @@ impl Lags {
                     circle: status.circle.clone(),
                     member: status.name.clone(),
                     job: Some(job.name.clone()),
-                    level: "lag".to_owned(),
+                    level: State::Lagging.word().to_owned(),
                     reason: warning.to_string(),
-                    advice: None,
+                    advice: status.advice.clone(),
                 });
             }
         }
         notices
+    }
+
+    /// The jobs that may lose data at present.
+    fn risks(&self) -> Vec<RiskReport> {
+        let warned = self.jobs.iter().filter_map(|(job, watched)| Some((job, watched.warning()?)));
+        let risk = |(job, warning): (&String, Warning)| RiskReport {
+            job: job.clone(),
+            reason: warning.to_string(),
+            lost: warning.lost_in.is_some_and(|left| left.is_zero()) || warning.unseen >= warning.retention,
+        };
+        warned.map(risk).collect()
     }
 }
 
@@ -220,6 +240,33 @@ impl Notices {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jobs::JobReport;
+
+    #[test]
+    fn a_notice_of_data_at_risk_carries_the_advice_and_the_risk_lasts_as_long_as_its_reason() {
+        let job = JobReport { name: "frames".into(), lag_s: Some(290.0), ..JobReport::default() };
+        let mut status: StatusReport = serde_json::from_value(json!({
+            "version": 1, "circle": "virgo", "name": "lab-a", "member": "0a", "listen": "", "expires_s": 0,
+            "state": "waiting", "cooling_s": 0.0, "charter_version": 1, "bans_version": 0, "retention_s": 300,
+            "verdict": { "level": "nominal", "reason": "", "since_s": 0.0 }, "counters": {}, "rejected": {},
+            "members": [], "advice": "this circle can carry 455 KB/s per member now",
+        }))
+        .expect("a status");
+        status.jobs = vec![job];
+        let mut lags = Lags::default();
+        let notices = lags.look(&status, Time::from_secs(1));
+        assert_eq!(notices.len(), 1);
+        let advice = notices[0].vars().into_iter().find(|(name, _)| *name == "STROLL_ADVICE");
+        assert_eq!(advice.map(|(_, value)| value), status.advice);
+        let [risk] = &lags.risks()[..] else { panic!("one job") };
+        assert_eq!((risk.job.as_str(), risk.lost), ("frames", false));
+        status.jobs[0].lag_s = Some(300.0);
+        assert!(lags.look(&status, Time::from_secs(2)).is_empty(), "it was told");
+        assert!(lags.risks()[0].lost);
+        status.jobs[0].lag_s = Some(0.0);
+        lags.look(&status, Time::from_secs(3));
+        assert_eq!(lags.risks(), []);
+    }
 
     #[test]
     fn a_notice_says_the_same_to_commands_and_webhooks() {

@@ -2,18 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
-use crate::base::Ticket;
+use crate::base::units::human_duration;
 use crate::jobs::{JobReport, State};
-use crate::node::{MemberStatus, RingStatus, Status};
+use crate::node::{MemberStatus, Status};
 use crate::proto::load::{Level, Summary};
 use crate::trust::expiry_warning;
 
 use super::member::wall_s;
+pub use super::ring_report::{CoordinatorReport, RangeReport, RingReport};
 
-/// So many tickets are told one by one.
-const LISTED: Ticket = 6;
+/// The reason for a back-off that came with the token: the wire carries no more than its end.
+pub(super) const BACK_OFF_OF_ANOTHER: &str = "asked for by another member";
 
 /// A member at one moment, as `stroll status --json` prints it. Its names stay as they are.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,9 +35,8 @@ pub struct StatusReport {
     pub expires_s: u64,
     /// In how many days that is, if it is soon.
     pub expires_in_days: Option<u64>,
-    /// What it does: `run` pulls, `idle` holds a token without pulling, `wtok` waits for the token, `cool` leaves the
-    /// source alone. With tickets: `idle` has a ticket that it may use or nothing to pull, `wtok` waits for a ticket or until
-    /// it may use its own.
+    /// What it does, in one word: `pulling`, `waiting` (for the token or a ticket), `idle` (nothing to pull), `paused` (all
+    /// jobs are), `backing-off` (the source asked for it).
     pub state: String,
     /// How members take turns: `token` or `tickets`.
     #[serde(default = "token")]
@@ -48,6 +50,12 @@ pub struct StatusReport {
     pub session: Option<u64>,
     /// How much longer the circle leaves the source alone.
     pub cooling_s: f64,
+    /// Until when that is, in seconds since 1970.
+    #[serde(default)]
+    pub backing_off_until_s: Option<u64>,
+    /// Why: what the source said to this member, or that another member asked for it.
+    #[serde(default)]
+    pub backing_off_reason: Option<String>,
     /// The charter in force.
     pub charter_version: u32,
     /// The bans in force.
@@ -59,13 +67,13 @@ pub struct StatusReport {
     pub return_time_s: Option<SpanReport>,
     /// Time between slots.
     pub access_interval_s: Option<SpanReport>,
-    /// Mean access interval over the nominal period; above 1 is overload.
+    /// Demand over capacity, from the same measurement as the verdict; above 1 there is more demand than capacity.
     pub load_factor: Option<f64>,
     /// Whether the circle can bear its load.
     pub verdict: VerdictReport,
-    /// The stream rate that it leaves to this member, in a sentence.
+    /// What to do, in a sentence: the stream rate that the circle leaves to this member, or where to look.
     pub advice: Option<String>,
-    /// The same in bytes per second.
+    /// The stream rate that the circle leaves to this member, in bytes per second.
     pub sustainable_bytes_per_sec: Option<f64>,
     /// What was counted since the start.
     pub counters: BTreeMap<String, u64>,
@@ -73,6 +81,12 @@ pub struct StatusReport {
     pub rejected: BTreeMap<String, u64>,
     /// Whom it knows.
     pub members: Vec<MemberReport>,
+    /// Addresses at which no member answers, while no member is known.
+    #[serde(default)]
+    pub unanswered: usize,
+    /// Jobs whose source may flush data before it was pulled.
+    #[serde(default)]
+    pub at_risk: Vec<RiskReport>,
     /// What it pulls.
     #[serde(default)]
     pub jobs: Vec<JobReport>,
@@ -82,55 +96,22 @@ pub struct StatusReport {
     /// What such commands brought since the start, those that have ended included.
     #[serde(default)]
     pub borrowed_bytes: u64,
+    /// Its status page, if it is to have one.
+    #[serde(default)]
+    pub page: Option<PageReport>,
+}
+
+/// The status page of a member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageReport {
+    /// Where it is, or is to be.
+    pub address: String,
+    /// Why it is not served; nothing if it is.
+    pub problem: Option<String>,
 }
 
 fn token() -> String {
     "token".to_owned()
-}
-
-/// A ring of tickets, as one member knows it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RingReport {
-    /// n: how many tickets there are.
-    pub tickets: Ticket,
-    /// k: how many neighbours may crash at once, in a ring that is large enough.
-    pub faults: u8,
-    /// Which of the circle's rings it is.
-    pub epoch: u32,
-    /// Ours.
-    pub ticket: Option<Ticket>,
-    /// Whether it may be used: enough members vouch for it.
-    pub sure: bool,
-    /// The tickets that are ours to give.
-    pub coordinates: Option<RangeReport>,
-    /// Who has a ticket as far as we know: ourselves first, then who comes after us.
-    pub coordinators: Vec<CoordinatorReport>,
-    /// How many members wait for a ticket, as far as we know.
-    pub waiting: usize,
-    /// How long we have waited for a ticket that we may use.
-    pub waited_s: Option<f64>,
-}
-
-/// Tickets in their order, which goes down, and after 0 comes the highest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RangeReport {
-    /// The first.
-    pub from: Ticket,
-    /// The last.
-    pub to: Ticket,
-    /// How many.
-    pub count: Ticket,
-}
-
-/// Somebody who has a ticket.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CoordinatorReport {
-    /// Which.
-    pub ticket: Ticket,
-    /// Who, in short.
-    pub member: String,
-    /// Its name, if that is known.
-    pub name: Option<String>,
 }
 
 /// A command of another process that borrows the member's slots. What others may have named is escaped.
@@ -142,7 +123,7 @@ pub struct BorrowerReport {
     pub kind: String,
     /// What it pulls, without password, or the program that it runs.
     pub what: String,
-    /// `run` pulls, `wtok` waits for the token, `idle` has nothing to pull, `hung` is paused.
+    /// `pulling`, `waiting`, `idle`, `paused` or `backing-off`.
     pub state: State,
     /// For how long it has been there.
     pub since_s: f64,
@@ -152,10 +133,21 @@ pub struct BorrowerReport {
     pub bytes: u64,
 }
 
+/// A job that may lose data: its source flushes files before they were pulled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RiskReport {
+    /// Its name.
+    pub job: String,
+    /// How far it is behind, and when data is lost.
+    pub reason: String,
+    /// Whether data is being lost already.
+    pub lost: bool,
+}
+
 /// Whether the circle can bear its load, and why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VerdictReport {
-    /// `nominal`, `full`, `overloaded` or `starved`.
+    /// `nominal`, `full`, `disturbed`, `overloaded` or `starved`.
     pub level: String,
     /// In words and numbers.
     pub reason: String,
@@ -170,6 +162,9 @@ pub struct SpanReport {
     pub count: usize,
     /// The mean.
     pub mean: f64,
+    /// The mean of the last three: what to expect of the next one.
+    #[serde(default)]
+    pub recent: f64,
     /// The median.
     pub p50: f64,
     /// Nine of ten are no longer.
@@ -212,71 +207,6 @@ impl VerdictReport {
     }
 }
 
-impl CoordinatorReport {
-    /// Its name, or who it is.
-    pub fn called(&self) -> &str {
-        self.name.as_deref().unwrap_or(&self.member)
-    }
-}
-
-impl RangeReport {
-    /// In words, in a ring of so many tickets: all of them if they are few.
-    pub fn describe(&self, tickets: Ticket) -> String {
-        let Self { from, to, count } = *self;
-        let after = |steps: Ticket| (i32::from(from) - i32::from(steps)).rem_euclid(tickets.max(1).into());
-        if count <= LISTED {
-            let all: Vec<String> = (0..count).map(|steps| after(steps).to_string()).collect();
-            return all.join(", ");
-        }
-        format!("{from}, {}, … {to} ({count} tickets)", after(1))
-    }
-}
-
-impl RingReport {
-    /// How many of so many members may crash at once, and the others go on: more than half of a small ring must be left. A
-    /// ring has no more members than tickets.
-    pub fn faults_borne(&self, members: usize) -> usize {
-        let seats = members.min(self.tickets.into());
-        (seats.saturating_sub(1) / 2).min(self.faults.into())
-    }
-
-    /// Whether a ticket is ours to use or to give.
-    pub fn has(&self, ticket: Ticket) -> bool {
-        let is_in = |range: RangeReport| {
-            let steps = (i32::from(range.from) - i32::from(ticket)).rem_euclid(self.tickets.max(1).into());
-            steps < range.count.into()
-        };
-        self.sure && self.coordinates.is_some_and(is_in)
-    }
-
-    fn new(status: &RingStatus, name: &str, members: &[MemberStatus]) -> Self {
-        let name_of = |member| match members.iter().find(|known| known.member == member) {
-            Some(known) => Some(known.name.clone()),
-            None => status.seat.is_some_and(|seat| seat.member == member).then(|| name.to_owned()),
-        };
-        let coordinators = status.coordinators.iter().map(|seat| CoordinatorReport {
-            ticket: seat.ticket,
-            member: seat.member.to_string(),
-            name: name_of(seat.member),
-        });
-        Self {
-            tickets: status.ring.tickets,
-            faults: status.ring.faults,
-            epoch: status.ring.epoch,
-            ticket: status.seat.map(|seat| seat.ticket),
-            sure: status.is_sure,
-            coordinates: status.coordinated().map(|(from, to, count)| RangeReport { from, to, count }),
-            coordinators: coordinators.collect(),
-            waiting: status.waiting,
-            waited_s: status.waits_for.map(|span| span.as_secs_f64()),
-        }
-    }
-
-    fn state(&self) -> &'static str {
-        if self.waited_s.is_some() { "wtok" } else { "idle" }
-    }
-}
-
 impl StatusReport {
     /// How often that has happened.
     pub fn count(&self, name: &str) -> u64 {
@@ -292,16 +222,35 @@ impl StatusReport {
 
     /// What it does, in words.
     pub fn doing(&self) -> &'static str {
+        let has_ticket = self.ring.as_ref().is_some_and(|ring| ring.ticket.is_some());
+        let is_sure = self.ring.as_ref().is_some_and(|ring| ring.sure);
         match (self.state.as_str(), &self.ring) {
-            ("run", _) => "pulls",
-            ("cool", _) => "leaves the source alone",
-            ("idle", None) => "holds the token",
+            ("pulling", _) => "pulls",
+            ("backing-off", _) => "leaves the source alone",
+            ("paused", _) => "is paused",
+            ("idle", None) if self.token.is_some() => "holds the token, with nothing to pull",
+            ("idle", Some(_)) if has_ticket => "holds a ticket, with nothing to pull",
+            ("idle", _) => "has nothing to pull",
+            (_, None) if self.token.is_some() => "holds the token",
             (_, None) => "waits for the token",
-            ("idle", Some(ring)) if ring.ticket.is_some() => "holds a ticket",
-            ("idle", Some(_)) => "has nothing to pull",
-            (_, Some(ring)) if ring.ticket.is_some() => "has a ticket, but too few vouch for it",
+            (_, Some(_)) if has_ticket && !is_sure => "has a ticket, but too few vouch for it",
+            (_, Some(_)) if has_ticket => "holds a ticket",
             (_, Some(_)) => "waits for a ticket",
         }
+    }
+
+    /// Why the circle leaves its source alone and until when; nothing if it does not.
+    pub fn backing_off(&self) -> Option<String> {
+        let until = clock_time(self.backing_off_until_s?);
+        let left = human_duration(Duration::try_from_secs_f64(self.cooling_s).unwrap_or_default());
+        let why = self.backing_off_reason.as_deref().unwrap_or(BACK_OFF_OF_ANOTHER);
+        Some(format!("backing off until {until} (for {left}): {why}"))
+    }
+
+    /// If no other member answers: how many are known, or were.
+    pub fn cut_off_from(&self) -> Option<usize> {
+        let is_silent = self.members.iter().all(|member| member.suspected);
+        Some(self.members.len().max(self.unanswered)).filter(|count| is_silent && *count > 0)
     }
 
     pub(super) fn new(
@@ -313,13 +262,8 @@ impl StatusReport {
         borrowers: Vec<BorrowerReport>,
     ) -> Self {
         let ring = status.ring.as_ref().map(|ring| RingReport::new(ring, &name, &status.members));
-        let state = match (status.is_pulling, status.cooling_for.is_zero(), &ring) {
-            (true, ..) => "run",
-            (false, false, _) => "cool",
-            (false, true, Some(ring)) => ring.state(),
-            (false, true, None) if status.token.is_some() => "idle",
-            (false, true, None) => "wtok",
-        };
+        let state = state(status, &jobs, &borrowers);
+        let is_cooling = !status.cooling_for.is_zero();
         let counters = [
             ("visits", status.visits),
             ("slots", status.slots),
@@ -327,6 +271,9 @@ impl StatusReport {
             ("removed", status.removed),
             ("handed_off", status.handed_off),
             ("unreachable", status.unreachable),
+            ("moves_repeated", status.moves_repeated),
+            ("commits_repeated", status.commits_repeated),
+            ("commits_abandoned", status.commits_abandoned),
             ("dropped", status.dropped),
             ("authority_conflicts", status.authority_conflicts),
             ("duplicate_identity", status.duplicate_identity),
@@ -339,7 +286,7 @@ impl StatusReport {
             ("excluded", status.excluded),
         ];
         let counters = counters.into_iter().chain(of_tickets.into_iter().filter(|_| ring.is_some()));
-        Self {
+        let mut report = Self {
             version: 1,
             circle,
             name,
@@ -347,33 +294,94 @@ impl StatusReport {
             listen,
             expires_s: status.certificate.not_after_s,
             expires_in_days: expiry_warning(&status.certificate, wall_s()),
-            state: state.to_owned(),
+            state: state.word().to_owned(),
             mode: if ring.is_some() { "tickets".to_owned() } else { token() },
             token: status.token.map(|(token, _)| token.to_string()),
             session: status.token.map(|(_, session)| session.0),
             cooling_s: status.cooling_for.as_secs_f64(),
+            backing_off_until_s: is_cooling.then(|| wall_s() + status.cooling_for.as_secs()),
+            backing_off_reason: is_cooling.then(|| {
+                let said = status.cooling_reason.clone().filter(|said| !said.is_empty());
+                said.unwrap_or_else(|| BACK_OFF_OF_ANOTHER.to_owned())
+            }),
             charter_version: status.charter_version,
             bans_version: status.bans_version,
             retention_s: Some(status.retention.as_secs()).filter(|kept_s| *kept_s > 0),
             return_time_s: status.return_times.filter(|_| ring.is_none()).map(SpanReport::from),
             access_interval_s: status.access_intervals.map(SpanReport::from),
-            load_factor: status.load_factor,
+            load_factor: status.verdict.load,
             verdict: VerdictReport {
                 level: status.verdict.level.name().to_owned(),
                 reason: status.verdict.reason.clone(),
                 since_s: status.verdict_for.as_secs_f64(),
             },
-            advice: status.advice.map(|advice| advice.to_string()),
+            advice: status.advice.map(|advice| advice.to_string()).or_else(|| advice(status.verdict.level)),
             sustainable_bytes_per_sec: status.advice.map(|advice| advice.bytes_per_sec),
             counters: counters.map(|(name, count)| (name.to_owned(), count)).collect(),
             rejected: status.rejected.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
             members: status.members.iter().map(MemberReport::from).collect(),
+            unanswered: status.unanswered,
+            at_risk: Vec::new(),
             ring,
             jobs,
             borrowers,
             borrowed_bytes: 0,
+            page: None,
+        };
+        report.explain(state, !status.wants_work);
+        report
+    }
+
+    /// Says in the verdict's reason why nothing is measured at present, and that no other member answers.
+    fn explain(&mut self, state: State, has_nothing: bool) {
+        let why = match state {
+            State::BackingOff => Some("nothing is pulled while the circle backs off".to_owned()),
+            State::Paused => Some("all jobs are paused".to_owned()),
+            // Without a measurement the reason says so itself.
+            State::Idle if has_nothing && self.load_factor.is_some() => {
+                Some("nothing to pull now".to_owned())
+            }
+            _ => None,
+        };
+        let reason = &mut self.verdict.reason;
+        match why {
+            Some(why) if self.load_factor.is_some() => *reason = format!("{why}; before, {reason}"),
+            Some(why) => *reason = why,
+            None => {}
+        }
+        if let Some(count) = self.cut_off_from() {
+            let noun = if count == 1 { "member" } else { "members" };
+            self.verdict.reason = format!("{}; no answer from {count} other {noun}", self.verdict.reason);
         }
     }
+}
+
+fn state(status: &Status, jobs: &[JobReport], borrowers: &[BorrowerReport]) -> State {
+    let all = || jobs.iter().map(|job| job.state).chain(borrowers.iter().map(|borrower| borrower.state));
+    let are_all_paused = all().next().is_some() && all().all(|state| state == State::Paused);
+    match status {
+        Status { is_pulling: true, .. } => State::Pulling,
+        Status { cooling_for, .. } if !cooling_for.is_zero() => State::BackingOff,
+        _ if are_all_paused => State::Paused,
+        Status { wants_work: true, .. } => State::Waiting,
+        _ => State::Idle,
+    }
+}
+
+/// What to do where no rate can be recommended yet.
+fn advice(level: Level) -> Option<String> {
+    let advice = match level {
+        Level::Nominal | Level::Full => return None,
+        Level::Disturbed | Level::Starved => "`stroll doctor` shows which members answer",
+        Level::Overloaded => "pull less, or let the authority admit fewer members",
+    };
+    Some(advice.to_owned())
+}
+
+/// A moment in seconds since 1970, as `2026-01-04 10:00:00Z`.
+fn clock_time(time_s: u64) -> String {
+    let time = i64::try_from(time_s).ok().and_then(|time_s| jiff::Timestamp::from_second(time_s).ok());
+    time.map_or_else(|| time_s.to_string(), |time| time.strftime("%Y-%m-%d %H:%M:%SZ").to_string())
 }
 
 impl From<Summary> for SpanReport {
@@ -381,6 +389,7 @@ impl From<Summary> for SpanReport {
         Self {
             count: summary.count,
             mean: summary.mean.as_secs_f64(),
+            recent: summary.recent.as_secs_f64(),
             p50: summary.p50.as_secs_f64(),
             p90: summary.p90.as_secs_f64(),
             p99: summary.p99.as_secs_f64(),
@@ -408,43 +417,47 @@ impl From<&MemberStatus> for MemberReport {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    /// A ring of five tickets and k = 2, of which we have ticket 1 and give it and those after it.
-    fn ring(count: Ticket) -> RingReport {
-        RingReport {
-            tickets: 5,
-            faults: 2,
-            epoch: 1,
-            ticket: Some(1),
-            sure: true,
-            coordinates: Some(RangeReport { from: 1, to: (6 + 1 - count) % 5, count }),
-            coordinators: Vec::new(),
-            waiting: 0,
-            waited_s: None,
+    fn status(but: &serde_json::Value) -> StatusReport {
+        let mut status = json!({
+            "version": 1, "circle": "virgo", "name": "lab-a", "member": "0a", "listen": "", "expires_s": 0,
+            "state": "waiting", "cooling_s": 0.0, "charter_version": 1, "bans_version": 0,
+            "verdict": { "level": "nominal", "reason": "measured", "since_s": 0.0 }, "counters": {}, "rejected": {},
+            "members": [],
+        });
+        for (key, value) in but.as_object().expect("an object") {
+            status[key] = value.clone();
+        }
+        serde_json::from_value(status).expect("a status")
+    }
+
+    #[test]
+    fn the_reason_says_why_nothing_is_measured_and_that_no_other_member_answers() {
+        let silent = json!([{
+            "name": "b", "member": "0b", "address": "127.0.0.1:1", "suspected": true, "expires_s": 0,
+        }]);
+        for (but, state, has_nothing, expected) in [
+            (json!({}), State::Waiting, false, "measured"),
+            (json!({}), State::Idle, true, "measured"),
+            (json!({ "load_factor": 0.5 }), State::Idle, true, "nothing to pull now; before, measured"),
+            (json!({ "load_factor": 0.5 }), State::Paused, true, "all jobs are paused; before, measured"),
+            (json!({}), State::Paused, true, "all jobs are paused"),
+            (json!({}), State::BackingOff, false, "nothing is pulled while the circle backs off"),
+            (json!({ "members": silent }), State::Pulling, false, "measured; no answer from 1 other member"),
+            (json!({ "unanswered": 2 }), State::Waiting, false, "measured; no answer from 2 other members"),
+        ] {
+            let mut report = status(&but);
+            report.explain(state, has_nothing);
+            assert_eq!(report.verdict.reason, expected, "{but}");
         }
     }
 
     #[test]
-    fn tickets_are_ours_from_our_own_down_and_round() {
-        let ours = |ring: RingReport| (0..5).filter(|ticket| ring.has(*ticket)).collect::<Vec<_>>();
-        assert_eq!(ours(ring(1)), [1]);
-        assert_eq!(ours(ring(3)), [0, 1, 4]);
-        assert_eq!(ours(ring(5)), [0, 1, 2, 3, 4]);
-        assert!(ours(RingReport { sure: false, ..ring(5) }).is_empty(), "who is not sure has none");
-    }
-
-    #[test]
-    fn few_tickets_are_listed_and_many_are_not() {
-        let told = |from, to, count| RangeReport { from, to, count }.describe(100);
-        assert_eq!(told(1, 98, 4), "1, 0, 99, 98");
-        assert_eq!(told(0, 20, 81), "0, 99, … 20 (81 tickets)");
-    }
-
-    #[test]
-    fn a_small_ring_bears_as_many_crashes_as_leave_more_than_half_of_it() {
-        let borne: Vec<usize> = (1..=7).map(|members| ring(1).faults_borne(members)).collect();
-        assert_eq!(borne, [0, 0, 1, 1, 2, 2, 2]);
-        assert_eq!(RingReport { tickets: 2, ..ring(1) }.faults_borne(100), 0, "no more seats than tickets");
+    fn wherever_a_level_needs_action_there_is_advice() {
+        let has_advice = Level::ALL.map(|level| advice(level).is_some());
+        assert_eq!(has_advice, [false, false, true, true, true]);
     }
 }

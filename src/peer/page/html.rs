@@ -2,10 +2,15 @@
 
 use std::fmt::Write as _;
 
+use jiff::Timestamp;
+
 use crate::base::units::human_size;
+use crate::fetch::plan::in_bytes;
 use crate::jobs::JobReport;
+use crate::peer::health::Severity;
 use crate::peer::history::{Past, Sample};
 use crate::peer::report::{BorrowerReport, MemberReport, SpanReport};
+use crate::proto::load::Level;
 
 use super::View;
 use super::chart::{self, seconds};
@@ -14,7 +19,7 @@ use super::{ring, tickets};
 /// Throughput is told over this many samples at once, or it would be all teeth: slots come and go.
 const SMOOTHED: usize = 5;
 
-/// Chunk changes that are shown.
+/// Budget changes that are shown.
 const CHANGES: usize = 6;
 
 /// The whole page.
@@ -77,12 +82,20 @@ fn header(view: &View) -> String {
     )
 }
 
+/// The verdict on the load in the colour of the member's health, and what else is wrong.
 fn verdict(view: &View) -> String {
-    let verdict = &view.status.verdict;
-    let advice =
-        view.status.advice.as_deref().map_or(String::new(), |advice| format!("; {}", escape(advice)));
+    let (status, verdict, health) = (&view.status, &view.status.verdict, view.status.health());
+    let advice = status.advice.as_deref().map_or(String::new(), |advice| format!("; {}", escape(advice)));
+    let colour = match health.severity {
+        Severity::Ok if verdict.level == Level::Full.name() => "warning".to_owned(),
+        severity => severity.word().to_lowercase(),
+    };
+    let wrong = match health.severity {
+        Severity::Ok => String::new(),
+        _ => format!("<br>{}", escape(&health.text)),
+    };
     format!(
-        r#"<p class="verdict {level}"><strong>{level}</strong>: {}{advice}.</p>"#,
+        r#"<p class="verdict {colour}"><strong>{level}</strong>: {}{advice}.{wrong}</p>"#,
         escape(&verdict.reason),
         level = escape(&verdict.level),
     )
@@ -96,29 +109,49 @@ fn jobs(jobs: &[JobReport]) -> String {
     for job in jobs {
         let _ = write!(
             rows,
-            r#"<tr><td>{}</td><td><span class="pill {state}">{state}</span> {}</td><td class="long">{} → {}{}</td><td class="number">{}</td><td class="number">{}</td><td class="number">{}</td><td class="number">{}</td></tr>"#,
+            r#"<tr><td data-label="job">{}</td><td data-label="state"><span class="pill {state}">{state}</span> {}</td><td class="long" data-label="from, to">{}{}{}</td><td class="number" data-label="files">{}</td><td class="number" data-label="bytes">{}</td><td class="number" data-label="lag">{}</td><td class="number" data-label="chunk">{}</td></tr>"#,
             escape(&job.name),
             seconds(job.state_s),
-            escape(&job.source),
-            escape(&job.target),
+            what(job),
+            runs(job),
             error(job),
             job.files,
             human_size(job.bytes),
             lag(job),
-            job.chunk_bytes.map_or("–".to_owned(), human_size),
+            job.budget_bytes.map_or("–".to_owned(), in_bytes),
             state = job.state.word(),
         );
     }
-    let changes: Vec<String> = jobs
-        .iter()
-        .flat_map(|job| job.chunk_changes.iter().rev())
-        .take(CHANGES)
-        .map(|why| escape(why))
-        .collect();
+    let overloads =
+        jobs.iter().filter_map(|job| Some(format!("{} is overloaded: {}", job.name, job.overload.as_ref()?)));
+    let slots = jobs.iter().filter_map(|job| Some(format!("{}: {}", job.name, job.slot_words()?)));
+    let changes = jobs.iter().flat_map(|job| job.chunk_changes.iter().rev().cloned()).take(CHANGES);
+    let changes: Vec<String> = overloads.chain(slots).chain(changes).map(|why| escape(&why)).collect();
     let why = if changes.is_empty() { String::new() } else { format!("<p>{}</p>", changes.join("<br>")) };
     format!(
-        r#"<section class="wide"><h2>Jobs</h2><table><thead><tr><th>job</th><th>state</th><th>from, to</th><th class="number">files</th><th class="number">bytes</th><th class="number">lag</th><th class="number">chunk</th></tr></thead><tbody>{rows}</tbody></table>{why}</section>"#
+        r#"<section class="wide"><h2>Jobs</h2><table><thead><tr><th>job</th><th>state</th><th>from, to</th><th class="number">files</th><th class="number">bytes</th><th class="number">lag</th><th class="number">budget</th></tr></thead><tbody>{rows}</tbody></table>{why}</section>"#
     )
+}
+
+/// Source and target of a job, or the command line of an `exec` job.
+fn what(job: &JobReport) -> String {
+    if job.target.is_empty() {
+        return format!("<code>{}</code>", escape(&job.source));
+    }
+    format!("{} → {}", escape(&job.source), escape(&job.target))
+}
+
+/// When a job runs next, and when it last succeeded.
+fn runs(job: &JobReport) -> String {
+    let moment = |at_s: i64| {
+        Timestamp::from_second(at_s).map_or(String::new(), |at| at.strftime("%F %H:%MZ").to_string())
+    };
+    let next = job.next_run_s.map_or(String::new(), |at_s| format!("<br>next run {}", moment(at_s)));
+    let last = job.last_success_s.map_or(String::new(), |at_s| {
+        let outcome = job.last_outcome.as_deref().unwrap_or_default();
+        format!("<br>last success {}: {}", moment(at_s), escape(outcome))
+    });
+    next + &last
 }
 
 /// How far behind, if that is known; if the source was not seen for long, for how long; and how many names were refused.
@@ -147,7 +180,7 @@ fn borrowers(borrowers: &[BorrowerReport]) -> String {
     for borrower in borrowers {
         let _ = write!(
             rows,
-            r#"<tr><td>{}</td><td><span class="pill {state}">{state}</span></td><td class="long">{}</td><td class="number">{}</td><td class="number">{}</td><td class="number">{}</td></tr>"#,
+            r#"<tr><td data-label="command">{}</td><td data-label="state"><span class="pill {state}">{state}</span></td><td class="long" data-label="what">{}</td><td class="number" data-label="here for">{}</td><td class="number" data-label="slots">{}</td><td class="number" data-label="bytes">{}</td></tr>"#,
             escape(&borrower.name),
             escape(&borrower.what),
             seconds(borrower.since_s),
@@ -162,7 +195,7 @@ fn borrowers(borrowers: &[BorrowerReport]) -> String {
 }
 
 fn error(job: &JobReport) -> String {
-    let shown = job.last_error.as_deref().filter(|_| matches!(job.state.word(), "rtry" | "cool" | "stop"));
+    let shown = job.last_error.as_deref().filter(|_| job.state.is_trouble());
     shown.map_or(String::new(), |error| format!(r#"<br><span class="error">{}</span>"#, escape(error)))
 }
 
@@ -254,7 +287,7 @@ fn members(members: &[MemberReport]) -> String {
         let clock = member.clock_offset_ms.map_or("–".to_owned(), |ms| format!("{:+.1} s", tenths(ms)));
         let _ = write!(
             rows,
-            r#"<tr{class}><td>{}</td><td>{}</td><td class="number">{}</td><td class="number">{}</td><td class="number">{}</td><td class="number">{clock}</td><td class="number">{}</td></tr>"#,
+            r#"<tr{class}><td data-label="member">{}</td><td data-label="address">{}</td><td class="number" data-label="waits for">{}</td><td class="number" data-label="heard ago">{}</td><td class="number" data-label="round trip">{}</td><td class="number" data-label="clock">{clock}</td><td class="number" data-label="certificate">{}</td></tr>"#,
             escape(&member.name),
             escape(&member.address),
             member.waited_s.map_or("–".to_owned(), seconds),

@@ -16,6 +16,7 @@ mod tickets;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::http::header::{
@@ -29,11 +30,14 @@ use axum::{Json, Router};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
+use tracing::{info, warn};
 
+use super::DONE;
 use super::control::Served;
 use super::history::{History, Past};
 use super::metrics;
-use super::report::StatusReport;
+use super::report::{PageReport, StatusReport};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -41,6 +45,9 @@ const SCRIPT: &str = include_str!("page.js");
 /// Nothing from elsewhere, nothing inline, and in nobody's frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// How often an address that another process uses is tried again.
+const TRY_EVERY: Duration = Duration::from_secs(5);
 
 /// What the page shows.
 #[derive(Clone)]
@@ -55,10 +62,41 @@ struct View {
     past: Past,
 }
 
-/// Serves the page until the task is ended. Gives the address where it is.
-pub(super) async fn serve(address: SocketAddr, shown: Shown) -> io::Result<(SocketAddr, JoinHandle<()>)> {
-    let listener = TcpListener::bind(address).await?;
-    let bound = listener.local_addr()?;
+/// Serves the page until the task is ended. Gives the address where it is; nothing if another process has that address: then
+/// the page is served as soon as the address is free.
+pub(super) async fn serve(
+    address: SocketAddr,
+    shown: Shown,
+) -> io::Result<(Option<SocketAddr>, JoinHandle<()>)> {
+    match TcpListener::bind(address).await {
+        Ok(listener) => {
+            let bound = listener.local_addr()?;
+            shown.served.set_page(PageReport { address: bound.to_string(), problem: None });
+            Ok((Some(bound), tokio::spawn(serve_on(listener, shown))))
+        }
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            warn!(%address, "the status page is not served: another process uses its address; it is tried again");
+            let problem = Some("address in use".to_owned());
+            shown.served.set_page(PageReport { address: address.to_string(), problem });
+            Ok((None, tokio::spawn(serve_when_free(address, shown))))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn serve_when_free(address: SocketAddr, shown: Shown) {
+    let listener = loop {
+        sleep(TRY_EVERY).await;
+        if let Ok(listener) = TcpListener::bind(address).await {
+            break listener;
+        }
+    };
+    info!(target: DONE, "status page at http://{address}/ now: the address is free");
+    shown.served.set_page(PageReport { address: address.to_string(), problem: None });
+    serve_on(listener, shown).await;
+}
+
+async fn serve_on(listener: TcpListener, shown: Shown) {
     let router = Router::new()
         .route("/", get(page))
         .route("/live", get(live))
@@ -69,11 +107,8 @@ pub(super) async fn serve(address: SocketAddr, shown: Shown) -> io::Result<(Sock
         .route("/metrics", get(metrics_text))
         .with_state(shown)
         .layer(middleware::from_fn(with_manners));
-    let task = tokio::spawn(async move {
-        // It ends when the task is aborted.
-        let _ = axum::serve(listener, router).await;
-    });
-    Ok((bound, task))
+    // It ends when the task is aborted.
+    let _ = axum::serve(listener, router).await;
 }
 
 /// Refuses pages of other names (a name that was made to lead here would let another page read this one), and says what

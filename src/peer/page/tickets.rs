@@ -40,7 +40,7 @@ pub(super) fn ring(view: &View, ring: &RingReport) -> String {
             r#"<circle class="free" cx="{x:.1}" cy="{y:.1}" r="3"><title>ticket {ticket}</title></circle>"#
         );
     }
-    let own = if status.state == "run" { "self holds" } else { "self" };
+    let own = if status.state == "pulling" { "self holds" } else { "self" };
     for one in &ring.coordinators {
         let known = status.members.iter().find(|member| member.member == one.member);
         let class = match known {
