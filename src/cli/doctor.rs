@@ -345,6 +345,7 @@ mod tests {
             issued_s: 0,
             name: "virgo".to_owned(),
             source: "http://127.0.0.1/".to_owned(),
+            aliases: Vec::new(),
             slot: Duration::from_secs(4),
             skip: Duration::from_millis(100),
             capacity,

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -9,8 +10,8 @@ use stroll::base::units::parse_duration;
 use stroll::driver::random_bytes;
 use stroll::jobs::Patience;
 use stroll::jobs::exec::{self, ExecError, Outcome, Plan, exit_code};
-use stroll::jobs::schedule::Schedule;
 use stroll::jobs::stop::or_stop;
+use stroll::jobs::timing::{RunLog, Timing};
 use stroll::peer::Errand;
 use tokio::sync::watch;
 
@@ -18,6 +19,7 @@ use super::circles::{self, Circle};
 use super::ending::{END_WITHIN, Ending, Stopped, before_the_end};
 use super::exit::{Code, Failed, Passed, Unreachable, UsageError};
 use super::homes::HomeArgs;
+use super::job::state_folder;
 use super::logging::{self, LogArgs};
 
 /// Run any resumable command in the slots of a circle only.
@@ -51,6 +53,14 @@ pub(super) struct Args {
     #[arg(long, value_name = "CRON", env = "STROLL_SCHEDULE")]
     schedule: Option<String>,
 
+    /// With --schedule: run it at once if a time of the schedule was missed since the last run, or there was none yet
+    #[arg(long, env = "STROLL_CATCH_UP", requires = "schedule")]
+    catch_up: bool,
+
+    /// Where the time of the last run is kept [default: stroll in the state folder]
+    #[arg(long, value_name = "DIR", env = "STROLL_STATE")]
+    state: Option<PathBuf>,
+
     /// End after so long, with exit code 10
     #[arg(long, value_name = "TIME", value_parser = parse_duration, env = "STROLL_MAX_DURATION")]
     max_duration: Option<Duration>,
@@ -73,37 +83,35 @@ pub(super) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   stroll exec -- wget -c ftp://example.org/stream/big.dat
-  stroll exec --circle virgo --grace 1s -- rsync -a --partial rsync://example.org/pub/ pub/
+  stroll exec --grace 1s -- rsync -a --partial rsync://example.org/pub/ pub/
   stroll exec --every 6h -- lftp -c 'mirror -c https://example.org/data/ data/'";
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let ending = Ending::watch()?;
     logging::start(&args.log)?;
-    let schedule = schedule(args)?;
+    let timing = Timing::new(args.every, args.schedule.as_deref(), args.catch_up);
+    let timing = timing.map_err(|error| UsageError(error.to_string()))?;
     let plan = plan(args)?;
+    let log = match timing.schedule() {
+        Some(_) => {
+            Some(RunLog::of_command(&state_folder(args.state.clone())?, "", &plan.program, &plan.args))
+        }
+        None => None,
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let (stop, reason) = ending.heed(args.max_duration, END_WITHIN);
-        // The program alone: what follows may be secret.
+        // The program alone: its arguments may be secret, and the member shows this on its page.
         let errand = Errand::new("exec", &plan.program.to_string_lossy());
         let entering = circles::enter_only(&args.home, args.solo, &errand);
         let mut circle = before_the_end(&stop, &reason, entering).await?;
         announce(args, &circle);
         let plan = Plan { circle: circle.name().map(str::to_owned), ..plan };
-        let outcome = repeat(&plan, schedule.as_ref(), &mut circle, &stop).await;
+        let outcome = repeat(&plan, &timing, log, &mut circle, &stop).await;
         circle.leave().await;
         let reason = *reason.borrow();
         verdict(&plan, outcome, reason)
     })
-}
-
-fn schedule(args: &Args) -> Result<Option<Schedule>, UsageError> {
-    let schedule = match (args.every, &args.schedule) {
-        (Some(span), _) => Schedule::every(span),
-        (None, Some(line)) => Schedule::parse_cron(line),
-        (None, None) => return Ok(None),
-    };
-    schedule.map(Some).map_err(|error| UsageError(format!("schedule: {error}")))
 }
 
 fn plan(args: &Args) -> anyhow::Result<Plan> {
@@ -130,31 +138,44 @@ fn announce(args: &Args, circle: &Circle) {
     }
 }
 
-/// Runs the command until its work is done; by a schedule again and again. By a schedule it waits first for cron, and not for
-/// `--every`; a run that fails does not end it.
+/// Runs the command until its work is done, when the timing says so. By a schedule a run that fails does not end it.
 async fn repeat(
     plan: &Plan,
-    schedule: Option<&Schedule>,
+    timing: &Timing,
+    mut log: Option<RunLog>,
     circle: &mut Circle,
     stop: &watch::Receiver<bool>,
 ) -> Result<Outcome, ExecError> {
-    let mut wait_from = matches!(schedule, Some(Schedule::Cron(_))).then(Timestamp::now);
+    let last_run = log.as_ref().and_then(RunLog::last_run);
+    match or_stop(stop, timing.wait_for_first(last_run, Timestamp::now)).await {
+        None => return Ok(Outcome::Stopped),
+        Some(false) => return Ok(Outcome::Done),
+        Some(true) => {}
+    }
     loop {
-        if let (Some(schedule), Some(began)) = (schedule, wait_from) {
-            match or_stop(stop, schedule.wait(began, Timestamp::now)).await {
-                None => return Ok(Outcome::Stopped),
-                Some(false) => return Ok(Outcome::Done),
-                Some(true) => {}
+        let started = Timestamp::now();
+        let outcome = exec::exec(plan, circle.slots(), stop, &()).await?;
+        let Some(schedule) = timing.schedule() else { return Ok(outcome) };
+        let success = match outcome {
+            Outcome::Done => {
+                tracing::info!(%schedule, "done; it is run again");
+                Some("done")
             }
-        }
-        wait_from = Some(Timestamp::now());
-        let outcome = exec::exec(plan, circle.slots(), stop).await?;
-        match (schedule, outcome) {
-            (Some(schedule), Outcome::Done) => tracing::info!(%schedule, "done; it is run again"),
-            (Some(schedule), Outcome::Failed(status)) => {
+            Outcome::Failed(status) => {
                 tracing::error!(%status, %schedule, "failed; it is run again");
+                None
             }
-            (None, _) | (_, Outcome::Stopped | Outcome::NoSlots) => return Ok(outcome),
+            Outcome::Stopped | Outcome::NoSlots => return Ok(outcome),
+        };
+        if let Some(log) = &mut log
+            && let Err(error) = log.completed(started, Timestamp::now(), success)
+        {
+            tracing::warn!(%error, "the state folder cannot be written: this run is not remembered");
+        }
+        match or_stop(stop, timing.wait_for_next(started, Timestamp::now)).await {
+            None => return Ok(Outcome::Stopped),
+            Some(false) => return Ok(outcome),
+            Some(true) => {}
         }
     }
 }

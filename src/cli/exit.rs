@@ -87,8 +87,16 @@ pub(super) struct Passed {
     pub(super) message: String,
 }
 
+/// An exit code whose reason was written to standard output already.
+#[derive(Debug, thiserror::Error)]
+#[error("exit code {0}")]
+pub(super) struct Told(pub(super) u8);
+
 pub(super) fn code(error: &anyhow::Error) -> ExitCode {
     if let Some(Passed { code, .. }) = error.downcast_ref() {
+        return ExitCode::from(*code);
+    }
+    if let Some(Told(code)) = error.downcast_ref() {
         return ExitCode::from(*code);
     }
     ExitCode::from(classify(error) as u8)
@@ -119,6 +127,20 @@ fn classify(error: &anyhow::Error) -> Code {
     Code::Other
 }
 
+/// An error with its causes, in one line. A cause that the error before it has told is not told again.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let told = error.to_string();
+        if !line.ends_with(&told) {
+            line = format!("{line}: {told}");
+        }
+        cause = error.source();
+    }
+    line
+}
+
 /// Whether the reader of our output has gone (`stroll … | head`): nothing to complain about.
 pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error
@@ -129,6 +151,9 @@ pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use stroll::peer::EnrolError;
+    use stroll::trust::Refusal;
+
     use super::*;
 
     #[test]
@@ -140,5 +165,21 @@ mod tests {
         let silent = anyhow::Error::from(Unreachable("nobody answered".into())).context("join");
         assert_eq!(classify(&silent), Code::Unreachable);
         assert_eq!(classify(&anyhow::anyhow!("something else")), Code::Other);
+    }
+
+    #[test]
+    fn causes_are_told_in_one_line() {
+        let error = anyhow::anyhow!("no such file").context("cannot read").context("list");
+        assert_eq!(chain(error.as_ref()), "list: cannot read: no such file");
+    }
+
+    #[test]
+    fn a_cause_that_was_told_already_is_not_repeated() {
+        let error = anyhow::Error::from(EnrolError::Refused(Refusal::Expired)).context("cannot join virgo");
+        let line = chain(error.as_ref());
+        assert_eq!(
+            line,
+            "cannot join virgo: the answer is not the authority's word for this key: it has expired"
+        );
     }
 }

@@ -114,7 +114,10 @@ impl RootArgs {
     pub(super) fn folders(&self) -> anyhow::Result<Vec<String>> {
         let root = self.path()?;
         let entries = match fs::read_dir(&root) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            // The home folder of system users may be /dev/null.
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(Vec::new());
+            }
             entries => entries.with_context(|| format!("cannot read {}", root.display()))?,
         };
         let mut names = Vec::new();
@@ -190,6 +193,11 @@ pub(super) fn check_name(field: &str, name: &str) -> Result<(), UsageError> {
         return Ok(());
     };
     Err(UsageError(format!("{field}: the name {complaint}")))
+}
+
+/// An address to listen on.
+pub(super) fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "write IP:PORT, such as 0.0.0.0:7433 or [::]:7433".to_owned())
 }
 
 /// The address that somebody wrote as `HOST:PORT`, in the family in which the member listens if there is a choice.
@@ -306,6 +314,10 @@ mod tests {
         assert!(complaint(root.open(Some("orion"))).contains("no orion here; there are lyra, virgo"));
         let (_folder, root) = root_with(&[]);
         assert!(complaint(root.open(None)).contains("stroll circle create"));
+        for nowhere in ["/nonexistent/circles", "/dev/null/circles"] {
+            let root = RootArgs { home: Some(nowhere.into()) };
+            assert_eq!(root.circles().unwrap(), Vec::<String>::new(), "{nowhere}");
+        }
         let root = RootArgs { home: Some("/nonexistent/circles".into()) };
         assert!(complaint(root.open(None)).contains("no circle in /nonexistent/circles"));
     }

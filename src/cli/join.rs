@@ -40,8 +40,8 @@ const LISTEN: &str = "0.0.0.0:7433";
 /// interrupted, run the same command again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  stroll join st1-…                          with the line that you were sent
-  stroll join invitation.txt                 with a file that holds it; - is stdin
+  stroll join st1-…               with the line that you were sent
+  stroll join invitation.txt      with a file that holds it; - is stdin
 
 Where the circle's authority cannot be reached:
   lab-b$ stroll join --request virgo > lab-b.req
@@ -61,7 +61,7 @@ pub(super) struct Args {
     member: Option<String>,
 
     /// Where this member listens for datagrams
-    #[arg(long, value_name = "IP:PORT", default_value = LISTEN, env = "STROLL_LISTEN")]
+    #[arg(long, value_name = "IP:PORT", value_parser = homes::parse_listen, default_value = LISTEN, env = "STROLL_LISTEN")]
     listen: SocketAddr,
 
     /// Where others reach this member [default: where it listens; if that is everywhere, the address from which it reaches the first members]
@@ -136,8 +136,8 @@ fn silence(invitation: &Invitation, tried: &[SocketAddr], timeout: Duration) -> 
     let tried = if tried.is_empty() { &invitation.bootstrap } else { tried };
     Unreachable(format!(
         "nobody answered at {} within {}. Is the founder's member running there (stroll run)? Is that UDP port open, \
-         here and there? An invitation that was used with another key or replaced by a newer one gets no answer either; \
-         then ask for a new one. Nothing is lost: run the same command again",
+         here and there? An invitation that has expired, was used with another key or was replaced by a newer one gets no \
+         answer either; then ask for a new one. Nothing is lost: run the same command again",
         list(tried),
         format_duration(timeout),
     ))

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use clap::{ArgAction, ValueEnum};
 use indicatif::MultiProgress;
+use stroll::peer::DONE;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::time::SystemTime;
@@ -98,14 +99,13 @@ fn start_to<W>(args: &LogArgs, writer: W, is_coloured: bool) -> Result<(), Usage
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let level = match (args.quiet, args.verbose) {
-        (true, _) => "error",
-        (false, 0) => "warn",
-        (false, 1) => "info",
-        (false, _) => "debug",
+    let filter = match (args.quiet, args.verbose) {
+        (true, _) => "stroll=error".to_owned(),
+        (false, 0) => format!("stroll=warn,{DONE}=info"),
+        (false, 1) => "stroll=info".to_owned(),
+        (false, _) => "stroll=debug".to_owned(),
     };
-    let filter =
-        EnvFilter::try_new(format!("stroll={level}")).map_err(|error| UsageError(error.to_string()))?;
+    let filter = EnvFilter::try_new(filter).map_err(|error| UsageError(error.to_string()))?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(writer)

@@ -28,6 +28,7 @@ mod settings;
 mod simulate;
 mod status;
 mod subscribe;
+mod terminal;
 mod transfer;
 mod utc;
 mod verify;
@@ -45,7 +46,7 @@ use settings::Settings;
 /// in which one token wanders at random: only the member that holds it pulls, for at most its slot.
 /// Without a circle it is a download client that never leaves a broken file behind.
 #[derive(Debug, Parser)]
-#[command(name = "stroll", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "stroll", version, max_term_width = 80, arg_required_else_help = true)]
 struct Cli {
     /// Settings file [default: stroll.toml in the configuration folder, if there is one]
     #[arg(long, global = true, value_name = "FILE", env = "STROLL_CONFIG")]
@@ -85,8 +86,9 @@ pub(crate) fn main() -> ExitCode {
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if exit::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if error.is::<exit::Told>() => exit::code(&error),
         Err(error) => {
-            eprintln!("stroll: {error:#}");
+            eprintln!("stroll: {}", exit::chain(error.as_ref()));
             exit::code(&error)
         }
     }
@@ -141,6 +143,20 @@ mod tests {
             command.get_subcommands().for_each(check);
         }
         check(&Cli::command());
+    }
+
+    /// Examples are copied: they must not be wrapped in the middle.
+    #[test]
+    fn help_fits_80_columns() {
+        fn check(command: &mut clap::Command) {
+            let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let help = command.clone().term_width(80).render_long_help().to_string();
+            for line in examples.lines().chain(help.lines()) {
+                assert!(terminal::width(line) <= 80, "{}: {line}", command.get_name());
+            }
+            command.get_subcommands_mut().for_each(check);
+        }
+        check(&mut Cli::command());
     }
 
     /// What the shipped unit starts.

@@ -41,5 +41,5 @@ pub(super) fn man(args: &ManArgs) -> anyhow::Result<()> {
         std::fs::create_dir_all(folder)?;
         clap_mangen::generate_to(Cli::command(), folder)
     };
-    write().with_context(|| folder.display().to_string())
+    write().with_context(|| format!("cannot write manual pages to {}", folder.display()))
 }

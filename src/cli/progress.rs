@@ -1,11 +1,14 @@
 //! Progress on stderr: a bar on a terminal, a line now and then elsewhere.
 
-use std::io::IsTerminal as _;
+use std::fmt;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+
+use super::bars::layout;
+use super::terminal;
 
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -13,7 +16,7 @@ pub(super) enum Style {
     /// A bar on a terminal, lines elsewhere.
     #[default]
     Auto,
-    /// A bar.
+    /// A bar; lines where there is no terminal.
     Bar,
     /// A line every ten seconds.
     Line,
@@ -35,11 +38,14 @@ pub(super) enum Show {
 impl Style {
     /// What it comes to here and now.
     pub(super) fn resolve(self, is_quiet: bool) -> Show {
+        self.resolve_on(terminal::can_draw(), is_quiet)
+    }
+
+    fn resolve_on(self, can_draw: bool, is_quiet: bool) -> Show {
         match self {
             Self::Auto if is_quiet => Show::Nothing,
-            Self::Auto if std::io::stderr().is_terminal() => Show::Bar,
-            Self::Auto | Self::Line => Show::Line,
-            Self::Bar => Show::Bar,
+            Self::Auto | Self::Bar if can_draw => Show::Bar,
+            Self::Auto | Self::Bar | Self::Line => Show::Line,
             Self::Json => Show::Json,
             Self::None => Show::Nothing,
         }
@@ -66,9 +72,10 @@ enum Next {
 impl Progress {
     pub(super) fn new(style: Style, total: u64, what: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden()).with_message(what);
-        if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:30}] {percent:>3} %, {eta} to go") {
-            bar.set_style(style.progress_chars("=> "));
-        }
+        bar.set_style(style_of(move |state: &ProgressState, out: &mut dyn fmt::Write| {
+            // What cannot be drawn is not worth an error.
+            let _ = out.write_str(&layout::share(what, state.fraction(), state.eta(), terminal::columns()));
+        }));
         let next = match style.resolve(false) {
             Show::Bar => Next::Bar { from: now() + BAR_AFTER },
             Show::Line => Next::Line { next: now() + LINE_EVERY },
@@ -86,7 +93,7 @@ impl Progress {
         match *next {
             Next::Bar { from } if now() >= from => {
                 // From here on the bar draws itself.
-                self.bar.set_draw_target(ProgressDrawTarget::stderr());
+                self.bar.set_draw_target(terminal::draw_target());
                 *next = Next::Nothing;
             }
             Next::Line { next: due } if now() >= due => {
@@ -105,7 +112,37 @@ impl Drop for Progress {
     }
 }
 
+/// A style that is one line, written by this function whenever it is drawn.
+pub(super) fn style_of(
+    line: impl Fn(&ProgressState, &mut dyn fmt::Write) + Clone + Send + Sync + 'static,
+) -> ProgressStyle {
+    let style = ProgressStyle::with_template("{line}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    style.with_key("line", line)
+}
+
+/// `1 file`, `2 files`.
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
 #[expect(clippy::disallowed_methods, reason = "progress is about real time")]
 pub(super) fn now() -> Instant {
     Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_terminal_a_bar_becomes_lines() {
+        let shown =
+            |style: Style, can_draw| (style.resolve_on(can_draw, false), style.resolve_on(can_draw, true));
+        assert_eq!(shown(Style::Auto, true), (Show::Bar, Show::Nothing));
+        assert_eq!(shown(Style::Auto, false), (Show::Line, Show::Nothing));
+        assert_eq!(shown(Style::Bar, true), (Show::Bar, Show::Bar));
+        assert_eq!(shown(Style::Bar, false), (Show::Line, Show::Line));
+        assert_eq!(shown(Style::Json, true), (Show::Json, Show::Json));
+        assert_eq!(shown(Style::None, true), (Show::Nothing, Show::Nothing));
+    }
 }

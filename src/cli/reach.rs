@@ -7,6 +7,7 @@ use stroll::peer::{Client, ControlError, MemberReport, first_number, who_answers
 use stroll::trust::Home;
 
 use super::doctor::{Finding, examine_members};
+use super::exit::chain;
 
 /// How long the others have to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -18,7 +19,7 @@ const TOLD: usize = 3;
 pub(super) fn tell(home: &Home) {
     match ask_around(home) {
         Ok(members) => lines(&members).iter().for_each(|line| eprintln!("  {line}")),
-        Err(error) => eprintln!("  ! the other members could not be asked: {error:#}"),
+        Err(error) => eprintln!("  ! the other members could not be asked: {}", chain(error.as_ref())),
     }
 }
 

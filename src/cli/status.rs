@@ -7,12 +7,13 @@ use std::time::Duration;
 use stroll::base::units::{format_duration, human_duration, human_size};
 use stroll::jobs::{JobReport, State};
 use stroll::peer::{
-    BorrowerReport, Client, ControlError, MemberReport, RingReport, SpanReport, StatusReport, VerdictReport,
+    BorrowerReport, Client, MemberReport, PageReport, RingReport, Severity, SpanReport, StatusReport,
+    VerdictReport,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::ending::{END_WITHIN, Ending};
-use super::exit::{Code, Failed, Passed};
+use super::exit::{Code, Failed, Told};
 use super::homes::HomeArgs;
 use super::utc::format_utc;
 
@@ -31,8 +32,8 @@ pub(super) struct Args {
     #[arg(short, long, env = "STROLL_WATCH")]
     watch: bool,
 
-    /// For monitoring: one line, and exit code 0 if all is well, 1 if a job lags or fails, 2 if the member is down
-    #[arg(long, conflicts_with_all = ["json", "watch"], env = "STROLL_CHECK")]
+    /// For monitoring plugins: one line, and exit code 0 (OK), 1 (WARNING), 2 (CRITICAL) or 3 (UNKNOWN: it cannot be asked)
+    #[arg(long, conflicts_with_all = ["json", "watch", "fail_on_overload"], env = "STROLL_CHECK")]
     check: bool,
 
     /// End with exit code 15 if the circle is overloaded
@@ -40,20 +41,16 @@ pub(super) struct Args {
     fail_on_overload: bool,
 }
 
-/// What `--check` ends with, as monitors want it.
-const LAGS: u8 = 1;
-const DOWN: u8 = 2;
-
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    if args.check {
+        return check(args);
+    }
     let (_, home) = args.home.open()?;
     let client = Client::new(home.path());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        if args.check {
-            return check(client.status().await, args);
-        }
         if !args.watch {
             let status = client.status().await?;
             show(&status, args)?;
@@ -78,34 +75,51 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     })
 }
 
-/// One line and an exit code, as monitors like it.
-fn check(status: Result<StatusReport, ControlError>, args: &Args) -> anyhow::Result<()> {
-    let status = match status {
-        Ok(status) => status,
-        Err(error) => return Err(Passed { code: DOWN, message: format!("down: {error}") }.into()),
+/// One line and an exit code, as monitoring plugins give them. Whatever keeps the member from being asked is unknown.
+fn check(args: &Args) -> anyhow::Result<()> {
+    let asked = ask(&args.home);
+    let (severity, text) = match &asked {
+        Ok(status) => {
+            let health = status.health();
+            (health.severity, format!("{} | {}", one_line(&health.text), figures(status)))
+        }
+        Err(error) => (Severity::Unknown, one_line(&format!("{error:#}"))),
     };
-    let ailing: Vec<String> = status
-        .jobs
-        .iter()
-        .filter(|job| is_ailing(job))
-        .map(|job| format!("{} [{}]", job.name, job.state.word()))
-        .collect();
-    if !ailing.is_empty() {
-        return Err(Passed { code: LAGS, message: ailing.join(", ") }.into());
+    writeln!(std::io::stdout(), "STROLL {severity} - {text}")?;
+    match severity {
+        Severity::Ok => Ok(()),
+        severity => Err(Told(severity.code()).into()),
     }
-    let (count, verdict) = (status.jobs.len(), &status.verdict);
-    let noun = if count == 1 { "job" } else { "jobs" };
-    println!("ok: {count} {noun}, {} [{}]", verdict.level, status.state);
-    judge(&status, args)
 }
 
-fn is_ailing(job: &JobReport) -> bool {
-    match job.state {
-        State::Lag | State::Slow | State::Rtry | State::Cool => true,
-        // One that has done its work has nothing against it.
-        State::Stop => job.last_error.is_some(),
-        State::Run | State::Idle | State::Hung | State::Wtok => false,
+fn ask(home: &HomeArgs) -> anyhow::Result<StatusReport> {
+    let (_, home) = home.open()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok(runtime.block_on(Client::new(home.path()).status())?)
+}
+
+/// A bar begins the figures, and a line is all that is read.
+fn one_line(text: &str) -> String {
+    text.lines().collect::<Vec<_>>().join(" ").replace('|', "/")
+}
+
+/// Figures in the form that monitoring systems draw.
+fn figures(status: &StatusReport) -> String {
+    let answering = status.members.iter().filter(|member| !member.suspected).count();
+    let mut text = format!("members={answering} jobs={}", status.jobs.len());
+    if let Some(load) = status.load_factor {
+        // Writing to a string does not fail.
+        let _ = write!(text, " load={load:.3};;;0");
     }
+    let lag = status
+        .jobs
+        .iter()
+        .filter_map(|job| job.lag_s)
+        .fold(None, |most: Option<f64>, lag| Some(most.map_or(lag, |most| most.max(lag))));
+    if let Some(lag) = lag {
+        let _ = write!(text, " lag={lag:.0}s;;;0");
+    }
+    text
 }
 
 fn judge(status: &StatusReport, args: &Args) -> anyhow::Result<()> {
@@ -156,10 +170,19 @@ fn render(status: &StatusReport) -> String {
     if let Some(factor) = status.load_factor {
         let _ = writeln!(text, "load factor {factor:.2}");
     }
+    if let Some(why) = status.backing_off() {
+        let _ = writeln!(text, "{why}");
+    }
     let VerdictReport { level, reason, since_s } = &status.verdict;
     let _ = writeln!(text, "{level} for {since_s:.0} s: {reason}");
     if let Some(advice) = &status.advice {
         let _ = writeln!(text, "{advice}");
+    }
+    for risk in &status.at_risk {
+        let _ = writeln!(text, "data at risk: {}: {}", risk.job, risk.reason);
+    }
+    if let Some(PageReport { address, problem: Some(problem) }) = &status.page {
+        let _ = writeln!(text, "page not served at {address}: {problem}");
     }
     if let Some(kept_s) = status.retention_s {
         let _ =
@@ -199,8 +222,10 @@ fn render(status: &StatusReport) -> String {
         let width = status.jobs.iter().map(|job| job.name.chars().count()).max().unwrap_or(0);
         for job in &status.jobs {
             let _ = writeln!(text, "  {}", job_line(job, width));
-            if let Some(why) = job.chunk_changes.last() {
-                let _ = writeln!(text, "  {:width$}        {why}", "");
+            let overload = job.overload.as_ref().map(|why| format!("overloaded: {why}"));
+            let lines = [runs(job), job.slot_words(), job.chunk_changes.last().cloned(), overload];
+            for line in lines.into_iter().flatten() {
+                let _ = writeln!(text, "  {:width$}                {line}", "");
             }
         }
     }
@@ -253,16 +278,18 @@ fn job_line(job: &JobReport, width: usize) -> String {
         Some((have, Some(size))) if size > 0 => format!("at {current} ({} %)", have.min(size) * 100 / size),
         _ => format!("at {current}"),
     });
-    let error =
-        job.last_error.clone().filter(|_| matches!(job.state, State::Rtry | State::Cool | State::Stop));
+    let error = job.last_error.clone().filter(|_| job.state.is_trouble());
+    // The files of an external command are not counted.
+    let done = match job.kind.as_str() {
+        "exec" => format!("runs {}", job.source),
+        _ => format!("{} files, {}", job.files, human_size(job.bytes)),
+    };
     format!(
-        "{:width$}  [{}]{} for {}: {} files, {}{}{}{}{}",
+        "{:width$}  [{}]{} for {}: {done}{}{}{}{}",
         job.name,
         job.state.word(),
-        " ".repeat(4usize.saturating_sub(job.state.word().len())),
+        " ".repeat(State::BackingOff.word().len().saturating_sub(job.state.word().len())),
         span(job.state_s),
-        job.files,
-        human_size(job.bytes),
         maybe(lag(job)),
         maybe((job.refused > 0).then(|| format!(
             "{} {} refused",
@@ -272,6 +299,18 @@ fn job_line(job: &JobReport, width: usize) -> String {
         maybe(current),
         maybe(error),
     )
+}
+
+/// When a job runs next, and when it last succeeded.
+fn runs(job: &JobReport) -> Option<String> {
+    let moment = |at_s: i64| format_utc(u64::try_from(at_s).unwrap_or(0));
+    let next = job.next_run_s.map(|at_s| format!("next run {}", moment(at_s)));
+    let last = job.last_success_s.map(|at_s| {
+        let outcome = job.last_outcome.as_deref().map_or(String::new(), |outcome| format!(": {outcome}"));
+        format!("last success {}{outcome}", moment(at_s))
+    });
+    let parts: Vec<String> = [next, last].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// How far a job that follows a stream is behind, and for how long it has not seen its source if that is long.
@@ -296,7 +335,7 @@ fn borrower_line(borrower: &BorrowerReport) -> String {
 }
 
 fn describe(span: &SpanReport) -> String {
-    let SpanReport { count, mean, p50, p90, p99, trend } = span;
+    let SpanReport { count, mean, p50, p90, p99, trend, .. } = span;
     format!("mean {mean:.2} s, p50 {p50:.2}, p90 {p90:.2}, p99 {p99:.2} (over {count}), trend ×{trend:.2}")
 }
 
@@ -317,13 +356,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_that_ended_ails_if_something_went_wrong_last() {
-        let mut job = JobReport { state: State::Stop, ..JobReport::default() };
-        assert!(!is_ailing(&job), "its work is done");
-        job.last_error = Some("no such file".to_owned());
-        assert!(is_ailing(&job));
-        job.state = State::Run;
-        assert!(!is_ailing(&job), "it goes on");
+    fn a_text_of_several_lines_and_bars_is_one_line_without_figures() {
+        assert_eq!(one_line("a | b\nc"), "a / b c");
+    }
+
+    #[test]
+    fn a_job_shows_its_next_run_and_its_last_success_and_a_command_what_it_runs() {
+        let mut job =
+            JobReport { kind: "exec".to_owned(), source: "wget -c x".to_owned(), ..JobReport::default() };
+        assert_eq!(runs(&job), None);
+        assert!(job_line(&job, 0).contains("runs wget -c x"), "{}", job_line(&job, 0));
+        job.next_run_s = Some(86_400);
+        assert_eq!(runs(&job).as_deref(), Some("next run 1970-01-02 00:00Z"));
+        (job.last_success_s, job.last_outcome) = (Some(60), Some("done in 3 s".to_owned()));
+        assert_eq!(
+            runs(&job).as_deref(),
+            Some("next run 1970-01-02 00:00Z, last success 1970-01-01 00:01Z: done in 3 s")
+        );
     }
 
     #[test]

@@ -23,12 +23,12 @@ use stroll::jobs::subscribe::{
 };
 use stroll::jobs::template::Template;
 
-use super::bars::{Bars, chain};
+use super::bars::{Bars, Counting, chain};
 use super::circles;
 use super::ending::{END_WITHIN, Ending, Stopped};
 use super::exit::{Code, Failed, UsageError};
 use super::get::summary::{checksums, code_of};
-use super::job::JobArgs;
+use super::job::{JobArgs, check_state};
 use super::logging;
 use super::transfer::{self, Transfer};
 use teller::Teller;
@@ -79,11 +79,20 @@ pub(super) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   stroll subscribe https://example.org/frames/ frames/
-  stroll subscribe ftp://example.org/stream/ in/ --include '*.gwf' --settle 60s --exec 'process \"$STROLL_FILE\"'
-  stroll subscribe https://example.org/granules/ in/ --since 2d --recursive --sums auto --keep 7d
+  stroll subscribe ftp://example.org/stream/ in/ --exec 'process \"$STROLL_FILE\"'
+  stroll subscribe https://example.org/granules/ in/ --since 2d --recursive
   stroll subscribe https://example.org/frames/ in/ --stdout | analyse
   stroll subscribe https://example.org/events.log in/ --follow
-  stroll subscribe https://example.org/frames/ in/ --name-template '%Y/%j/frame-%H%M.gwf' --step 60s";
+  stroll subscribe https://example.org/frames/ in/ --step 60s \\
+      --name-template '%Y/%j/frame-%H%M.gwf'
+
+Exit codes:
+   0  ended by a signal            1  something else, such as a failing reader
+   2  wrong arguments              3  no such folder, here or at the source
+   4  no such file, with --follow  5  refused or no answer: try again later
+   6  some names were refused      7  the source will not give it
+  10  out of time                 13  the circle gives no slots
+  14  disk full";
 
 /// What is wanted of a stream: as flags, and as a table of the settings.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, Deserialize)]
@@ -329,10 +338,11 @@ pub(super) fn run(args: &Args, settings: Transfer) -> anyhow::Result<()> {
     }
     let timetable = transfer.timetable()?;
     let mut config = args.job.config(&transfer, logins, true)?;
+    check_state(&config)?;
     config.patience.at_first = true;
     Arc::make_mut(&mut config.options).portable_names = args.stream.portable_names;
-    let show = args.job.progress.resolve(args.job.log.is_quiet());
-    let bars = Bars::new(show, None);
+    let show = args.job.show(spec.output != Output::Nothing);
+    let bars = Bars::new(show, Counting::Stream);
     logging::start_through(&args.job.log, bars.bars().clone())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(follow(args, spec, &config, timetable, &bars, ending));
@@ -361,21 +371,20 @@ async fn follow(
 ) -> anyhow::Result<()> {
     let (stop, reason) = ending.heed(args.job.max_duration, END_WITHIN);
     let limiter = Limiter::new(None);
+    let address = spec.address.clone();
     let addresses = [&spec.address];
     let entering = circles::enter("subscribe", &args.job.home, args.job.solo, &addresses);
     let Some(entered) = or_stop(&stop, entering).await else { return verdict(*reason.borrow()) };
     let mut circle = entered?;
-    if let Some(name) = circle.name() {
-        bars.say(&format!("in the slots of circle {name}"));
-    }
+    bars.entered(&circle);
     let done = {
         let teller = Teller::new(bars, &spec);
         let job = job::subscribe(spec, config, circle.slots(), &limiter, &stop, &teller);
-        throttled(&timetable, &limiter, Box::pin(job)).await
+        bars.shown(throttled(&timetable, &limiter, Box::pin(job))).await
     };
     bars.clear();
     circle.leave().await;
-    let outcome = done.map_err(failed)?;
+    let outcome = done.map_err(|error| failed(error, &address))?;
     if !args.job.log.is_quiet() {
         eprintln!("{}", line(&outcome));
     }
@@ -418,18 +427,17 @@ fn verdict(stopped: Stopped) -> anyhow::Result<()> {
     Err(Failed { code, message: message.to_owned() }.into())
 }
 
-fn failed(error: SubscribeError) -> anyhow::Error {
+fn failed(error: SubscribeError, address: &Address) -> anyhow::Error {
     match error {
         // Whoever closes the pipe has had enough.
         SubscribeError::Delivery(DeliveryError::Output(error)) => {
             anyhow::Error::from(error).context("standard output")
         }
-        SubscribeError::Source(fault @ Fault::NotFound(_)) => {
-            Failed { code: Code::FolderNotFound, message: chain(&fault) }.into()
-        }
         SubscribeError::Source(fault) => {
-            let message = chain(&fault);
-            Failed { code: code_of(&PullError::Source(fault)), message }.into()
+            let message = format!("{address}: {}", chain(&fault));
+            let is_folder = matches!(fault, Fault::NotFound(_)) && address.is_folder();
+            let code = if is_folder { Code::FolderNotFound } else { code_of(&PullError::Source(fault)) };
+            Failed { code, message }.into()
         }
         SubscribeError::Pull(error) => Failed { code: code_of(&error), message: chain(&error) }.into(),
         SubscribeError::Target(error) => {

@@ -23,7 +23,8 @@ pub(super) struct Transfer {
     pub(super) connections: Option<usize>,
 
     /// How fast at most, in bytes a second: 2M, 10Mbit, off, or a timetable as rclone's
-    /// ("Mon-08:00,512k Fri-21:00,off", with TZ=Europe/Rome in front if need be) [default: off]
+    /// ("Mon-08:00,512k Fri-21:00,off", with TZ=Europe/Rome in front if need be). In a circle it is an average over the
+    /// time between two slots: within a slot a job may be faster [default: off]
     #[arg(long, value_name = "RATE|TIMETABLE", env = "STROLL_BWLIMIT")]
     pub(super) bwlimit: Option<String>,
 
@@ -223,7 +224,7 @@ impl Transfer {
     pub(super) fn named_login(&self) -> anyhow::Result<Option<Login>> {
         let password = match (&self.password_file, &self.password_command) {
             (Some(_), Some(_)) => {
-                let why = "password-file and password-command: one is enough";
+                let why = "--password-file and --password-command cannot be combined";
                 return Err(UsageError(why.into()).into());
             }
             (Some(path), None) => Some(Secret::from_file(path)?),

@@ -18,6 +18,11 @@ pub(super) fn format_utc(time_s: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}Z", minutes / 60, minutes % 60)
 }
 
+/// The same for a moment; before 1970 as 1970.
+pub(super) fn format_moment(moment: jiff::Timestamp) -> String {
+    format_utc(u64::try_from(moment.as_second()).unwrap_or(0))
+}
+
 /// Year, month and day of the day with this number, counted from 1970. Years are taken to begin in March, so that the
 /// leap day is the last of its year and every 400 years are alike.
 fn civil_from_days(days: u64) -> (u64, u64, u64) {

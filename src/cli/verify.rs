@@ -10,7 +10,7 @@ use stroll::jobs::verify::{self, Kind, Report, Spec};
 
 use super::exit::{Code, Failed, NotFound};
 use super::job::{Sums, state_folder};
-use super::progress::{Progress, Style};
+use super::progress::{Progress, Style, counted};
 
 /// So many files with nothing to compare them with are told one by one; --json tells more.
 const MOST_UNVERIFIED: usize = 20;
@@ -134,13 +134,22 @@ fn line(report: &Report) -> String {
     .concat()
 }
 
+/// What is wrong with the files.
+fn wrong(changed: u64, missing: u64) -> String {
+    let have = if changed == 1 { "has" } else { "have" };
+    let are = if missing == 1 { "is" } else { "are" };
+    match (changed, missing) {
+        (_, 0) => format!("{} {have} other bytes", counted(changed, "file")),
+        (0, _) => format!("{} {are} missing", counted(missing, "file")),
+        _ => format!("{} {have} other bytes, and {missing} {are} missing", counted(changed, "file")),
+    }
+}
+
 /// All is well, or an error with the exit code that says what is not.
 fn verdict(args: &Args, report: &Report) -> anyhow::Result<()> {
     let folder = args.target.display();
     let (code, message) = if report.is_wrong() {
-        let message =
-            format!("{} files have other bytes, and {} are missing", report.changed, report.missing);
-        (Code::Integrity, message)
+        (Code::Integrity, wrong(report.changed, report.missing))
     } else if report.is_empty() {
         let remedy = match (report.unverified(), &args.sums) {
             (0, _) => "there are no files that a mirror or a subscription put there",
@@ -151,16 +160,29 @@ fn verdict(args: &Args, report: &Report) -> anyhow::Result<()> {
         };
         (Code::Other, format!("{folder}: nothing was verified: {remedy}"))
     } else if report.unreadable > 0 {
-        (Code::SomeFailed, format!("{} files or folders could not be read", report.unreadable))
+        let what = if report.unreadable == 1 { "file or folder" } else { "files or folders" };
+        (Code::SomeFailed, format!("{} {what} could not be read", report.unreadable))
     } else if report.unverified() > 0 && !args.allow_unknown {
         let message = format!(
-            "{} files could not be verified: nothing is known of their bytes; --adopt takes them as they are now, and \
+            "{} could not be verified: nothing to compare with is known; --adopt takes files as they are now, and \
              --allow-unknown leaves them out",
-            report.unverified()
+            counted(report.unverified(), "file")
         );
         (Code::SomeFailed, message)
     } else {
         return Ok(());
     };
     Err(Failed { code, message }.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_file_is_not_files() {
+        assert_eq!(wrong(1, 1), "1 file has other bytes, and 1 is missing");
+        assert_eq!(wrong(2, 0), "2 files have other bytes");
+        assert_eq!(wrong(0, 3), "3 files are missing");
+    }
 }

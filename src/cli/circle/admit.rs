@@ -37,7 +37,7 @@ pub(super) struct InviteArgs {
     homes: HomeArgs,
 }
 
-/// Sign the request of a lab that cannot reach this member, made by `stroll join --request`.
+/// Sign a request that was made by `stroll join --request`, for a lab that cannot reach this member.
 ///
 /// Prints the answer, which that lab gives to `stroll join`. Be sure from whom the request came.
 #[derive(Debug, clap::Args)]

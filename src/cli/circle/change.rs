@@ -34,6 +34,15 @@ pub(super) struct AmendArgs {
     #[arg(long, value_name = "URL", env = "STROLL_SOURCE")]
     source: Option<String>,
 
+    /// Another address of the same source, which is then pulled from in the circle's slots; repeatable. Members that run
+    /// a stroll without aliases refuse such a charter and keep the one they have
+    #[arg(long, value_name = "URL", env = "STROLL_ALIAS")]
+    alias: Vec<String>,
+
+    /// Drop all aliases of before
+    #[arg(long, env = "STROLL_NO_ALIAS")]
+    no_alias: bool,
+
     #[command(flatten)]
     constants: Constants,
 
@@ -93,8 +102,7 @@ fn serials(whom: &str, ledger: &InvitationLedger, now_s: u64) -> Vec<u64> {
 
 fn unknown(whom: &str, args: &BanArgs, circle: &str) -> UsageError {
     UsageError(format!(
-        "nobody called {whom} has a certificate that holds, nor is that the number of one; `stroll circle members{}` \
-         shows them",
+        "no valid certificate has the name or number {whom}; `stroll circle members{}` lists them",
         args.homes.flags(circle)
     ))
 }
@@ -129,6 +137,10 @@ pub(super) fn amend(args: &AmendArgs) -> anyhow::Result<()> {
     if let Some(source) = &args.source {
         charter.source.clone_from(source);
     }
+    if args.no_alias {
+        charter.aliases.clear();
+    }
+    constants::add_aliases(&mut charter, &args.alias);
     args.constants.write_into(&mut charter);
     args.ring.write_into(&mut charter, &ledger, &credentials, now_s())?;
     if charter == *old {
@@ -148,6 +160,9 @@ pub(super) fn amend(args: &AmendArgs) -> anyhow::Result<()> {
     drop(lock);
     eprintln!("This is version {} of the charter of {circle}: {}", charter.version, describe(&charter));
     eprintln!("  source {}", charter.source);
+    for alias in &charter.aliases {
+        eprintln!("  alias {alias}");
+    }
     if let (Some(old), Some(new)) = (old_ring, charter.ring())
         && new.epoch != old.epoch
     {

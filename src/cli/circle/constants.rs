@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use stroll::base::CircleId;
 use stroll::base::units::{format_duration, parse_duration};
 use stroll::proto::agent::{Config, Invalid, Rules};
-use stroll::wire::records::{Charter, Mode, RuleSet, SOURCE_LIMIT};
+use stroll::wire::records::{ALIASES_LIMIT, Charter, Mode, RuleSet, SOURCE_LIMIT};
 
 /// A charter writes spans as 32-bit numbers of milliseconds.
 const LONGEST_SPAN: Duration = Duration::from_millis(u32::MAX as u64);
@@ -90,6 +90,7 @@ pub(super) fn usual(name: &str, source: &str, issued_s: u64) -> Charter {
         issued_s,
         name: name.to_owned(),
         source: source.to_owned(),
+        aliases: Vec::new(),
         slot: Duration::from_secs(4),
         skip: Duration::from_millis(100),
         capacity: 300,
@@ -124,7 +125,30 @@ pub(super) fn check(charter: &Charter) -> Result<(), Invalid> {
     if charter.retention > LONGEST_RETENTION {
         return Err(Invalid::new("retention", "must be at most 136 years; 0 if the source keeps everything"));
     }
-    check_source(&charter.source)
+    check_source(&charter.source)?;
+    check_aliases(charter)
+}
+
+fn check_aliases(charter: &Charter) -> Result<(), Invalid> {
+    if charter.aliases.len() > ALIASES_LIMIT {
+        return Err(Invalid::new("alias", "there can be 8 at most"));
+    }
+    for alias in &charter.aliases {
+        check_source(alias).map_err(|error| Invalid::new("alias", error.reason))?;
+    }
+    if charter.sources().map(str::len).sum::<usize>() > SOURCE_LIMIT {
+        return Err(Invalid::new("alias", "source and aliases together are longer than 300 bytes"));
+    }
+    Ok(())
+}
+
+/// Adds addresses of the same source that the charter does not have yet.
+pub(super) fn add_aliases(charter: &mut Charter, aliases: &[String]) {
+    for alias in aliases {
+        if !charter.sources().any(|known| known == alias) {
+            charter.aliases.push(alias.clone());
+        }
+    }
 }
 
 fn check_source(source: &str) -> Result<(), Invalid> {
@@ -233,6 +257,13 @@ mod tests {
         assert_eq!(blamed(|charter| charter.capacity = 0), "capacity");
         assert_eq!(blamed(|charter| charter.retention = Duration::from_millis(1)), "retention");
         assert_eq!(blamed(|charter| charter.retention = Duration::MAX / 2), "retention");
+        let alias = |aliases: &[&str]| {
+            let aliases: Vec<String> = aliases.iter().map(|alias| (*alias).to_owned()).collect();
+            blamed(|charter| charter.aliases = aliases)
+        };
+        assert_eq!(alias(&["example.org/stream/"]), "alias");
+        assert_eq!(alias(&["http://h/"; ALIASES_LIMIT + 1]), "alias");
+        assert_eq!(alias(&[&format!("http://h/{}", "x".repeat(280))]), "alias");
     }
 
     #[test]
@@ -249,6 +280,15 @@ mod tests {
             assert_eq!(error.field, "source", "{source}");
             assert!(!error.to_string().contains("secret"));
         }
+    }
+
+    #[test]
+    fn an_address_is_added_to_those_of_the_source_once() {
+        let mut charter = usual("virgo", SOURCE, 0);
+        let alias = "http://localhost/data/".to_owned();
+        add_aliases(&mut charter, &[alias.clone(), SOURCE.to_owned(), alias.clone()]);
+        assert_eq!(charter.aliases, [alias]);
+        assert_eq!(check(&charter), Ok(()));
     }
 
     #[test]

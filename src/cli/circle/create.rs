@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::mem;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::path::Path;
 use std::process;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use stroll::base::units::{format_duration, parse_duration};
 use stroll::driver::random_bytes;
+use stroll::fetch::Address;
 use stroll::trust::{
     Authority, Credentials, GateKey, Home, InvitationLedger, PrivateKey, Refusal, Roll, Suite,
 };
@@ -34,6 +35,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "URL", env = "STROLL_SOURCE")]
     source: String,
 
+    /// Another address of the same source, such as the name of a mirror of it; repeatable
+    #[arg(long, value_name = "URL", env = "STROLL_ALIAS")]
+    alias: Vec<String>,
+
     #[command(flatten)]
     mode: ModeArgs,
 
@@ -41,10 +46,11 @@ pub(super) struct Args {
     constants: Constants,
 
     /// Where this member listens for datagrams
-    #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:7433", env = "STROLL_LISTEN")]
+    #[arg(long, value_name = "IP:PORT", value_parser = homes::parse_listen, default_value = "0.0.0.0:7433", env = "STROLL_LISTEN")]
     listen: SocketAddr,
 
-    /// Where others reach this member [default: where it listens, if that is one place]
+    /// Where others reach this member [default: where it listens; if that is everywhere, the address from which it reaches the
+    /// source]
     #[arg(long, value_name = "HOST:PORT", env = "STROLL_ADDRESS")]
     address: Option<String>,
 
@@ -86,6 +92,7 @@ fn found(args: &Args) -> anyhow::Result<Founded> {
     let now_s = now_s();
     let mut charter = constants::usual(&args.name, &args.source, now_s);
     args.constants.write_into(&mut charter);
+    constants::add_aliases(&mut charter, &args.alias);
     let key = PrivateKey::from_seed(Suite::Ed25519, random_bytes()?);
     charter.mode = args.mode.mode(key.member_id())?;
     constants::check(&charter)?;
@@ -110,14 +117,46 @@ fn found(args: &Args) -> anyhow::Result<Founded> {
 fn address(args: &Args) -> Result<SocketAddr, UsageError> {
     match &args.address {
         Some(text) => homes::resolve(text, args.listen),
-        None if args.listen.ip().is_unspecified() => Err(UsageError(format!(
-            "address: {} means everywhere on this computer; say where others reach it, for example \
-             --address {}:{}",
-            args.listen,
-            homes::host_name().unwrap_or_else(|| "lab-a".to_owned()) + ".example.org",
-            args.listen.port(),
-        ))),
+        None if args.listen.ip().is_unspecified() => {
+            let Some(ip) = ip_towards(&args.source, args.listen) else {
+                return Err(UsageError(format!(
+                    "address: this member listens everywhere ({}), and its address cannot be found by way of the source; say \
+                     where others reach it, for example --address {}.example.org:{}",
+                    args.listen,
+                    homes::host_name().unwrap_or_else(|| "lab-a".to_owned()),
+                    args.listen.port(),
+                )));
+            };
+            homes::resolve(&SocketAddr::new(ip, args.listen.port()).to_string(), args.listen)
+        }
         None => homes::resolve(&args.listen.to_string(), args.listen),
+    }
+}
+
+/// The address from which this computer reaches the source. Looks the source's name up; nothing is sent to it.
+fn ip_towards(source: &str, listen: SocketAddr) -> Option<IpAddr> {
+    let (source, _) = Address::parse(source).ok()?;
+    let host = source.host();
+    let mut found = (host.trim_matches(['[', ']']), source.port()).to_socket_addrs().ok()?;
+    let there = found.find(|there| there.is_ipv4() == listen.is_ipv4())?;
+    let socket = UdpSocket::bind((listen.ip(), 0)).ok()?;
+    socket.connect(there).ok()?;
+    Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_unspecified())
+}
+
+/// What to mind about an address that nobody has named; nothing if all the world can reach it.
+fn remark(args: &Args, address: SocketAddr) -> Option<String> {
+    let ip = address.ip();
+    let is_local = match ip {
+        IpAddr::V4(ip) => ip.is_private() || ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unique_local() || ip.is_unicast_link_local(),
+    };
+    if ip.is_loopback() {
+        Some(format!("Note: {address} can be reached from this computer only; --address names another one"))
+    } else if args.address.is_none() && is_local {
+        Some(format!("Note: {address} can be reached from this network only; --address names another one"))
+    } else {
+        None
     }
 }
 
@@ -166,6 +205,9 @@ fn tell(args: &Args, founded: &Founded, home: &Home) {
     let homes = HomeArgs { root: args.root.clone(), circle: None };
     eprintln!("Circle {} is created, in {}", args.name, home.path().display());
     eprintln!("  source    {}", charter.source);
+    for alias in &charter.aliases {
+        eprintln!("  alias     {alias}");
+    }
     eprintln!("  charter   version {}: {}", charter.version, describe(charter));
     eprintln!(
         "  member    {}, at {address}, certificate {} until {}",
@@ -174,8 +216,8 @@ fn tell(args: &Args, founded: &Founded, home: &Home) {
         format_utc(credentials.certificate.not_after_s)
     );
     eprintln!("  authority its key is in that folder: keep a copy in a safe place");
-    if address.ip().is_loopback() {
-        eprintln!("Note: {address} can be reached from this computer only");
+    if let Some(remark) = remark(args, *address) {
+        eprintln!("{remark}");
     }
     eprintln!("Next, run this member, and invite another lab:");
     eprintln!("    {}", homes.run_command(&args.name));

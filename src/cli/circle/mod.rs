@@ -24,7 +24,8 @@ pub(super) use mode::ModeName;
 /// Create a circle, invite others into it, look at it and change it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "From nothing to a circle of two:
-  lab-a$ stroll circle create virgo --source ftp://ftp.example.org/stream/ --address lab-a.example.org:7433
+  lab-a$ stroll circle create virgo --source ftp://ftp.example.org/stream/
+  lab-a$ stroll run &
   lab-a$ stroll circle invite lab-b
   lab-b$ stroll join st1-…
 

@@ -118,7 +118,7 @@ fn holder(members: &[Option<StatusReport>]) -> Option<(usize, &StatusReport)> {
     };
     let mut alive =
         members.iter().enumerate().skip(1).filter_map(|(member, status)| Some((member, status.as_ref()?)));
-    alive.find(|(_, status)| status.state == "run" && status.ring.as_ref().is_none_or(is_borne))
+    alive.find(|(_, status)| status.state == "pulling" && status.ring.as_ref().is_none_or(is_borne))
 }
 
 fn is_somebodys(members: &[Option<StatusReport>], ticket: Ticket) -> bool {
@@ -151,21 +151,21 @@ mod tests {
         let begun = Instant::now();
         let at = |ms| begun + Duration::from_millis(ms);
         let mut killing = Killing::new(Some(at(1_000)));
-        let running = [status("wtok", 3), status("wtok", 3), status("run", 4)];
+        let running = [status("waiting", 3), status("waiting", 3), status("pulling", 4)];
         assert_eq!(killing.look(&running, at(500)), None);
         assert!(!killing.is_close(at(500)) && killing.is_close(at(1_000)));
-        let founder = [status("run", 3), status("wtok", 3), status("wtok", 4)];
+        let founder = [status("pulling", 3), status("waiting", 3), status("waiting", 4)];
         assert_eq!(killing.look(&founder, at(1_000)), None);
         assert_eq!(killing.look(&running, at(1_100)), Some(Order::Kill(2)));
-        assert_eq!(killing.look(&[status("wtok", 3), status("wtok", 3), None], at(1_200)), None);
+        assert_eq!(killing.look(&[status("waiting", 3), status("waiting", 3), None], at(1_200)), None);
         assert_eq!(
             killing.custody(),
             Some(Custody { member: 2, ticket: None, made_good: None, was_back: false })
         );
-        assert_eq!(killing.look(&[status("wtok", 3), status("run", 4), None], at(1_350)), None);
+        assert_eq!(killing.look(&[status("waiting", 3), status("pulling", 4), None], at(1_350)), None);
         let made_good = Some(Duration::from_millis(250));
         assert_eq!(killing.custody(), Some(Custody { member: 2, ticket: None, made_good, was_back: false }));
-        let later = [status("wtok", 4), status("run", 4), None];
+        let later = [status("waiting", 4), status("pulling", 4), None];
         assert_eq!(killing.look(&later, at(3_100)), Some(Order::Restart(2)));
         assert_eq!(killing.look(&later, at(3_200)), None);
         assert!(!killing.is_close(at(3_200)));
@@ -176,8 +176,8 @@ mod tests {
         let begun = Instant::now();
         let at = |ms| begun + Duration::from_millis(ms);
         let mut killing = Killing::new(Some(begun));
-        assert_eq!(killing.look(&[status("wtok", 3), status("run", 3)], begun), Some(Order::Kill(1)));
-        let alone = [status("wtok", 3), None];
+        assert_eq!(killing.look(&[status("waiting", 3), status("pulling", 3)], begun), Some(Order::Kill(1)));
+        let alone = [status("waiting", 3), None];
         assert_eq!(killing.look(&alone, at(2_500)), None);
         assert_eq!(killing.look(&alone, at(8_000)), Some(Order::Restart(1)));
         assert_eq!(
@@ -201,7 +201,7 @@ mod tests {
             waiting: 0,
             waited_s: None,
         };
-        Some(StatusReport { ring: Some(ring), ..status("run", 1).unwrap() })
+        Some(StatusReport { ring: Some(ring), ..status("pulling", 1).unwrap() })
     }
 
     #[tokio::test(start_paused = true)]
@@ -209,7 +209,7 @@ mod tests {
         let begun = Instant::now();
         let at = |ms| begun + Duration::from_millis(ms);
         let mut killing = Killing::new(Some(begun));
-        let small = [holding(0, 2), holding(2, 2), status("wtok", 1)];
+        let small = [holding(0, 2), holding(2, 2), status("waiting", 1)];
         assert_eq!(killing.look(&small, at(0)), None, "the ring is too small just now");
         let running = [holding(0, 3), holding(2, 3), holding(1, 3)];
         assert_eq!(killing.look(&running, at(100)), Some(Order::Kill(1)));
@@ -239,7 +239,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nobody_is_killed_unasked() {
         let mut killing = Killing::new(None);
-        assert_eq!(killing.look(&[status("wtok", 1), status("run", 1)], Instant::now()), None);
+        assert_eq!(killing.look(&[status("waiting", 1), status("pulling", 1)], Instant::now()), None);
         assert_eq!(killing.custody(), None);
     }
 }

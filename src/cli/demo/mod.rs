@@ -72,8 +72,8 @@ const ANYWHERE: &str = "127.0.0.1:0";
   stroll demo --kill-holder              see that a token in custody is not lost
   stroll demo --mode tickets             see three at once, and never four
   stroll demo --mode tickets --tickets 2 --members 8
-  stroll demo --overload --for 40s       see what members say when there are too many of them
-  stroll demo --members 12 --keep demo/  look at logs, settings and replicas afterwards")]
+  stroll demo --overload --for 40s       see what members say when overloaded
+  stroll demo --members 12 --keep demo/  look at logs and replicas afterwards")]
 pub(super) struct Args {
     /// For how long, once all members are there
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, default_value = "20s", env = "STROLL_FOR")]

@@ -11,6 +11,7 @@ use stroll::base::units::{human_duration, human_size};
 use tokio::time::Instant;
 
 use crate::cli::progress::Show;
+use crate::cli::terminal::{self, width};
 
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
@@ -52,7 +53,7 @@ pub(super) struct Screen {
 impl Screen {
     pub(super) fn new(show: Show) -> Self {
         let target = match show {
-            Show::Bar => ProgressDrawTarget::stderr(),
+            Show::Bar => terminal::draw_target(),
             Show::Line | Show::Json | Show::Nothing => ProgressDrawTarget::hidden(),
         };
         let all = MultiProgress::with_draw_target(target);
@@ -93,13 +94,14 @@ impl Screen {
     }
 
     fn draw_bars(&mut self, picture: &Picture) {
-        self.head.set_message(picture.headline());
+        let columns = terminal::columns();
+        self.head.set_message(picture.headline(columns));
         while self.rows.len() < picture.rows.len() {
             let bar = self.all.add(ProgressBar::new(0));
-            bar.set_style(style("{prefix} [{bar:24}] {msg}"));
             self.rows.push(bar);
         }
         for (bar, row) in self.rows.iter().zip(&picture.rows) {
+            bar.set_style(style(row_template(columns)));
             bar.set_length(picture.produced);
             bar.set_position(row.frames);
             bar.set_prefix(row.prefix());
@@ -114,7 +116,8 @@ impl Screen {
 }
 
 impl Picture {
-    fn headline(&self) -> String {
+    /// The first line. The page's address was said before, so it is the first to go where there is little room.
+    fn headline(&self, columns: usize) -> String {
         let mut line = format!(
             "{} to go, frame {}; the source sends to {}",
             human_duration(self.left),
@@ -125,8 +128,9 @@ impl Picture {
             // Writing to a string does not fail.
             let _ = write!(line, ", uncoordinated to {others}");
         }
-        if let Some(page) = &self.page {
-            let _ = write!(line, "; status page at {page}");
+        let page = self.page.as_ref().map(|page| format!("; status page at {page}")).unwrap_or_default();
+        if width(&line) + width(&page) <= columns {
+            line.push_str(&page);
         }
         line
     }
@@ -173,11 +177,20 @@ impl Picture {
 impl Row {
     fn prefix(&self) -> String {
         let right = if self.has_token || self.ticket.is_some() { '●' } else { ' ' };
-        format!("{right} {:7} {:5}", self.name, self.state)
+        format!("{right} {:7} {:11}", self.name, self.state)
     }
 
     fn message(&self) -> String {
         format!("{:>9}, {} frames, lag {}", human_size(self.bytes), self.frames, human_duration(self.lag))
+    }
+}
+
+/// A row in so many columns: texts take 54, a bar what is left.
+fn row_template(columns: usize) -> &'static str {
+    match columns {
+        73.. => "{prefix} [{bar:16}] {msg}",
+        65.. => "{prefix} [{bar:8}] {msg}",
+        _ => "{prefix} {msg}",
     }
 }
 
@@ -218,8 +231,23 @@ mod tests {
             transfers: (1, Some(4)),
             ..Picture::default()
         };
-        let line = picture.headline();
+        let line = picture.headline(120);
         assert!(line.contains("sends to 1, uncoordinated to 4"), "{line}");
         assert!(line.contains("http://127.0.0.1:1/"), "{line}");
+        let line = picture.headline(77);
+        assert!(line.contains("uncoordinated to 4") && !line.contains("http"), "no room for it: {line}");
+    }
+
+    #[test]
+    fn a_row_fits_the_terminal_by_a_shorter_bar() {
+        let state = "backing-off".into();
+        let row = Row { name: "lab-1".into(), state, bytes: 1_023 << 20, frames: 100, ..Row::default() };
+        let texts = width(&row.prefix()) + width(&row.message()) + 1;
+        for (columns, bar) in [(77, 16), (65, 8), (64, 0)] {
+            let has_bar = row_template(columns).contains(&format!("{{bar:{bar}}}"));
+            assert_eq!(has_bar, bar > 0, "{columns}");
+            let taken = if bar > 0 { texts + bar + 3 } else { texts };
+            assert!(taken <= columns, "{columns}: {taken}");
+        }
     }
 }

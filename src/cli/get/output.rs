@@ -74,13 +74,18 @@ impl Place {
             return Ok(Self::Stdout);
         }
         let shown = path.display();
-        if path.as_os_str().as_bytes().ends_with(b"/") || path.is_dir() || files > 1 {
-            if path.exists() && !path.is_dir() {
-                return Err(UsageError(format!(
-                    "output: {shown} is a file, and there are {files} files to get"
-                )));
-            }
+        if path.as_os_str().as_bytes().ends_with(b"/") || path.is_dir() {
             return Ok(Self::Folder(path.to_owned()));
+        }
+        if files > 1 {
+            let cure = if path.exists() {
+                "name a folder".to_owned()
+            } else {
+                format!("write --output {shown}/ for a new folder of that name")
+            };
+            return Err(UsageError(format!(
+                "output: {shown} is not a folder, and there are {files} files to get; {cure}"
+            )));
         }
         // The name as it was given: it need not be text.
         let name = path.file_name().unwrap_or_default().as_bytes();
@@ -128,7 +133,10 @@ fn without_twins(wants: Vec<Want>) -> Result<Vec<Want>, UsageError> {
         match seen.insert(want.to.clone(), want.address.clone()) {
             Some(other) if other == want.address => {}
             Some(other) => {
-                return Err(UsageError(format!("{other} and {} would both become {name}", want.address)));
+                return Err(UsageError(format!(
+                    "{other} and {} would both become {name}; pull them into different folders",
+                    want.address
+                )));
             }
             None => single.push(want),
         }

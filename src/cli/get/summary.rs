@@ -14,6 +14,7 @@ use stroll::jobs::pull::{Fate, Totals, Want};
 use crate::cli::bars::chain;
 use crate::cli::ending::Stopped;
 use crate::cli::exit::{Code, Failed};
+use crate::cli::progress::counted;
 
 /// A file by its address and place.
 pub(super) struct Named {
@@ -34,6 +35,8 @@ pub(super) struct Summary<'a> {
     pub(super) fates: &'a [Fate],
     pub(super) totals: Totals,
     pub(super) stopped: Stopped,
+    /// What the same command does the next time.
+    pub(super) goes_on: &'a str,
 }
 
 impl Summary<'_> {
@@ -60,16 +63,30 @@ impl Summary<'_> {
         let pulled = count(|fate| matches!(fate, Fate::Pulled { .. }));
         let here = count(|fate| matches!(fate, Fate::UpToDate(_)));
         let failed = count(|fate| matches!(fate, Fate::Failed(_)));
-        let files = if pulled == 1 { "file" } else { "files" };
         let maybe = |is_told: bool, text: String| if is_told { text } else { String::new() };
         [
-            format!("{pulled} {files} pulled"),
+            format!("{} pulled", counted(pulled as u64, "file")),
             maybe(here > 0, format!(", {here} up to date")),
             maybe(failed > 0, format!(", {failed} failed")),
             pace(&self.totals),
             checksums(&self.totals),
         ]
         .concat()
+    }
+
+    /// What is wrong with the only file, by its address unless the message has a path or the address.
+    fn only(&self, error: &PullError) -> String {
+        let (message, url) = (chain(error), self.names.first().map_or("", |named| &named.url));
+        match error {
+            PullError::Source(Fault::NotFound(said)) if may_be_folder(url, said) => {
+                format!(
+                    "{url}: {}; if it is a folder, copy it with `stroll mirror`",
+                    message.trim_end_matches('.')
+                )
+            }
+            PullError::Source(_) if !message.contains(url) => format!("{url}: {message}"),
+            _ => message,
+        }
     }
 
     fn json(&self) -> serde_json::Value {
@@ -91,14 +108,14 @@ impl Summary<'_> {
         let is_unfinished = self.fates.iter().any(|fate| matches!(fate, Fate::Interrupted));
         let (code, message) = match (failures.as_slice(), self.stopped) {
             ([], Stopped::OutOfTime) if is_unfinished => {
-                (Code::Deadline, "out of time; the same command goes on where this one ended".to_owned())
+                (Code::Deadline, format!("out of time; {}", self.goes_on))
             }
             ([], Stopped::Interrupted) if is_unfinished => {
-                (Code::Other, "interrupted; the same command goes on where this one ended".to_owned())
+                (Code::Other, format!("interrupted; {}", self.goes_on))
             }
             ([], _) if is_unfinished => (Code::Unreachable, "the circle gives no more slots".to_owned()),
             ([], _) => return Ok(()),
-            ([only], _) if self.fates.len() == 1 => (code_of(only), chain(only)),
+            ([only], _) if self.fates.len() == 1 => (code_of(only), self.only(only)),
             (failures, _) if failures.len() == self.fates.len() && is_same(failures) => (
                 code_of(failures[0]),
                 format!("none of the {} files came: {}", failures.len(), chain(failures[0])),
@@ -109,6 +126,13 @@ impl Summary<'_> {
         };
         Err(Failed { code, message }.into())
     }
+}
+
+/// Whether an FTP server may mean that the path is a folder. Some say it, and some only that they cannot open it.
+fn may_be_folder(url: &str, said: &str) -> bool {
+    let said = said.to_lowercase();
+    let is_absent = ["no such", "not found", "not exist"].iter().any(|words| said.contains(words));
+    url.starts_with("ftp") && !is_absent
 }
 
 fn is_same(failures: &[&PullError]) -> bool {
@@ -147,11 +171,15 @@ pub(in crate::cli) fn pace(totals: &Totals) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and no petabyte")]
     let rate = (bytes as f64 / elapsed_s.max(1e-3)) as u64;
     let span = |seconds: f64| human_duration(Duration::from_secs_f64(seconds));
-    let mut text = format!(": {} in {}, {}/s", human_size(bytes), span(elapsed_s), human_size(rate));
+    // A rate of nothing says nothing.
+    let mut text = match bytes {
+        0 => format!(" in {}", span(elapsed_s)),
+        _ => format!(": {} in {}, {}/s", human_size(bytes), span(elapsed_s), human_size(rate)),
+    };
     if waited_s > 0.0 {
         let share = 100.0 * waited_s / elapsed_s.max(1e-3);
-        let noun = if slots == 1 { "slot" } else { "slots" };
-        let _ = write!(text, ", {slots} {noun}, {share:.0} % of the time waiting for the token");
+        let slots = counted(slots, "slot");
+        let _ = write!(text, ", {slots}, {share:.0} % of the time waiting for a slot");
     }
     if paused_s > 0.0 {
         let _ = write!(text, ", {} leaving the source alone", span(paused_s));
@@ -182,4 +210,18 @@ fn file_json(named: &Named, fate: &Fate) -> serde_json::Value {
         file.extend(more.clone());
     }
     file
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_at_an_ftp_server_is_not_just_not_found() {
+        for said in ["550 Is a directory.", "550 pub: Not a regular file", "550 Failed to open file."] {
+            assert!(may_be_folder("ftp://h/pub", said), "{said}");
+        }
+        assert!(!may_be_folder("ftp://h/pub", "550 No such file or directory."));
+        assert!(!may_be_folder("http://h/pub", "HTTP 404 Not Found"));
+    }
 }

@@ -7,24 +7,28 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use jiff::Timestamp;
+use stroll::fetch::engine::PullError;
 use stroll::fetch::limit::Limiter;
 use stroll::fetch::timetable::{Timetable, throttled};
 use stroll::fetch::{Address, Logins};
-use stroll::jobs::mirror::{Compare, Spec, mirror};
+use stroll::jobs::mirror::{Compare, MirrorError, Spec, mirror};
 use stroll::jobs::pull::{Alike, Config};
-use stroll::jobs::schedule::Schedule;
 use stroll::jobs::stop::or_stop;
+use stroll::jobs::timing::{RunLog, Timing};
 use tokio::sync::watch;
 
-use super::bars::Bars;
+use super::bars::{Bars, Counting, chain};
 use super::circles::{self, Circle};
 use super::ending::{END_WITHIN, Ending, Stopped, before_the_end};
-use super::exit::UsageError;
-use super::job::JobArgs;
+use super::exit::{Failed, UsageError};
+use super::get::summary::code_of;
+use super::job::{self, JobArgs};
 use super::logging;
 use super::transfer::{self, Transfer};
+use super::utc;
 pub(super) use options::Options;
-use summary::Summary;
+pub(super) use summary::Summary;
 
 /// Keep a folder here like one at a source: HTTP index pages (nginx, Apache, lighttpd, JSON) and FTP.
 ///
@@ -62,9 +66,19 @@ pub(super) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   stroll mirror https://example.org/data/ replicas/
-  stroll mirror ftp://example.org/pub/frames/ frames/ --include '*.gwf' --max-age 7d --every 1h
-  stroll mirror https://example.org/data/ replicas/ --delete --max-delete 5% --backup-dir removed/
-  stroll mirror https://example.org/data/ replicas/ --delete --dry-run --json";
+  stroll mirror ftp://example.org/pub/ pub/ --include '*.gwf' --every 1h
+  stroll mirror https://example.org/data/ replicas/ --delete --backup-dir old/
+  stroll mirror https://example.org/data/ replicas/ --delete --dry-run --json
+
+Exit codes:
+   0  the replica is complete      1  interrupted, or cannot be written here
+   2  wrong arguments              3  no such folder, here or at the source
+   5  refused or no answer: later  6  some files or folders failed
+   7  the source will not give it  8  --max-transfer is reached
+   9  nothing to do, with --fail-if-nothing
+  10  out of time                 11  wrong bytes
+  12  --max-delete is exceeded    13  the circle gives no slots
+  14  disk full";
 
 pub(super) fn run(args: &Args, settings: Transfer) -> anyhow::Result<()> {
     let ending = Ending::watch()?;
@@ -75,14 +89,17 @@ pub(super) fn run(args: &Args, settings: Transfer) -> anyhow::Result<()> {
         logins.give(source.clone(), login);
     }
     let spec = args.options.spec(source, args.target.clone(), args.dry_run)?;
-    let schedule = args.options.schedule()?;
+    let timing = args.options.timing()?;
     let timetable = transfer.timetable()?;
     let config = config_for(&spec, args.job.config(&transfer, logins, true)?);
-    let bars = Bars::new(args.job.progress.resolve(args.job.log.is_quiet()), None);
+    if !args.dry_run {
+        job::check_state(&config)?;
+    }
+    let bars = Bars::new(args.job.show(args.job.json && timing.schedule().is_some()), Counting::Tree);
     logging::start_through(&args.job.log, bars.bars().clone())?;
     // One thread: with more, each answer of the source would wake another one first, which then wakes this one.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(repeat(args, &spec, &config, &timetable, schedule.as_ref(), &bars, ending))
+    runtime.block_on(repeat(args, &spec, &config, &timetable, &timing, &bars, ending))
 }
 
 /// Pull configuration for a mirror: hidden names only if asked for, and nothing is written in a dry run.
@@ -118,7 +135,7 @@ async fn repeat(
     spec: &Spec,
     config: &Config,
     timetable: &Timetable,
-    schedule: Option<&Schedule>,
+    timing: &Timing,
     bars: &Bars,
     ending: Ending,
 ) -> anyhow::Result<()> {
@@ -127,47 +144,90 @@ async fn repeat(
     let addresses = [&spec.source];
     let entering = circles::enter("mirror", &args.job.home, args.job.solo, &addresses);
     let mut circle = before_the_end(&stop, &reason, entering).await?;
-    if let Some(name) = circle.name() {
-        bars.say(&format!("in the slots of circle {name}"));
-    }
-    let all = async {
-        loop {
-            let started = jiff::Timestamp::now();
-            let result = once(args, spec, config, &limiter, &stop, &reason, &mut circle, bars).await;
-            let Some(schedule) = schedule.filter(|_| !*stop.borrow()) else { return result };
-            if let Err(error) = &result {
-                bars.say(&format!("{error:#}"));
-            }
-            match or_stop(&stop, schedule.wait(started, jiff::Timestamp::now)).await {
-                None => return Ok(()),
-                Some(false) => return result,
-                Some(true) => {}
-            }
-        }
-    };
-    let result = throttled(timetable, &limiter, Box::pin(all)).await;
+    bars.entered(&circle);
+    let mut log = RunLog::of_mirror(&config.state, &spec.source.to_string(), &spec.target);
+    let runs = Runs { args, spec, config, limiter: &limiter, stop: &stop, reason: &reason, bars };
+    let all = runs.by(timing, &mut log, &mut circle);
+    let result = bars.shown(throttled(timetable, &limiter, Box::pin(all))).await;
     bars.clear();
     circle.leave().await;
     result
 }
 
-#[expect(clippy::too_many_arguments, reason = "they are what one run has in common with the next")]
-async fn once(
-    args: &Args,
-    spec: &Spec,
-    config: &Config,
-    limiter: &Limiter,
-    stop: &watch::Receiver<bool>,
-    reason: &watch::Receiver<Stopped>,
-    circle: &mut Circle,
-    bars: &Bars,
-) -> anyhow::Result<()> {
-    let outcome = mirror(spec, config, circle.slots(), limiter, stop, bars).await?;
-    let is_repeated = args.options.every.is_some() || args.options.schedule.is_some();
-    if !is_repeated {
-        bars.clear();
+fn failed(error: MirrorError) -> anyhow::Error {
+    match error {
+        MirrorError::Target(error) => {
+            let message = chain(&error);
+            Failed { code: code_of(&PullError::Sink(error)), message }.into()
+        }
+        error => error.into(),
     }
-    let summary = Summary { spec, outcome: &outcome, stopped: *reason.borrow() };
-    summary.print(args.job.json, args.job.log.is_quiet(), bars).context("standard output")?;
-    summary.verdict(args.fail_if_nothing)
+}
+
+/// Parameters that all runs of one command share.
+struct Runs<'a> {
+    args: &'a Args,
+    spec: &'a Spec,
+    config: &'a Config,
+    limiter: &'a Limiter,
+    stop: &'a watch::Receiver<bool>,
+    reason: &'a watch::Receiver<Stopped>,
+    bars: &'a Bars,
+}
+
+impl Runs<'_> {
+    /// Runs when the timing says so.
+    async fn by(&self, timing: &Timing, log: &mut RunLog, circle: &mut Circle) -> anyhow::Result<()> {
+        let (clock, bars) = (Timestamp::now, self.bars);
+        let now = clock();
+        if let Some(due) = timing.first_due(log.last_run(), now).filter(|due| *due > now) {
+            bars.say(&format!("the first run begins at {}", utc::format_moment(due)));
+        }
+        if or_stop(self.stop, timing.wait_for_first(log.last_run(), clock)).await != Some(true) {
+            return Ok(());
+        }
+        loop {
+            let started = clock();
+            let result = self.once(timing, log, started, circle).await;
+            if timing.schedule().is_none() || *self.stop.borrow() {
+                return result;
+            }
+            if let Err(error) = &result {
+                bars.say(&chain(error.as_ref()));
+            }
+            match or_stop(self.stop, timing.wait_for_next(started, clock)).await {
+                None => return Ok(()),
+                Some(false) => return result,
+                Some(true) => {}
+            }
+        }
+    }
+
+    async fn once(
+        &self,
+        timing: &Timing,
+        log: &mut RunLog,
+        started: Timestamp,
+        circle: &mut Circle,
+    ) -> anyhow::Result<()> {
+        let Self { args, spec, config, limiter, stop, reason, bars } = *self;
+        bars.begin_anew();
+        let outcome = mirror(spec, config, circle.slots(), limiter, stop, bars).await.map_err(failed)?;
+        let is_repeated = timing.schedule().is_some();
+        if !is_repeated {
+            bars.clear();
+        }
+        let stopped = *reason.borrow();
+        let unslashed = (!args.url.ends_with('/') && !args.url.contains('@')).then_some(args.url.as_str());
+        let summary = Summary { spec, outcome: &outcome, stopped, unslashed };
+        summary.print(args.job.json, args.job.log.is_quiet(), bars).context("standard output")?;
+        let verdict = summary.verdict(args.fail_if_nothing);
+        if is_repeated && !spec.dry_run && stopped == Stopped::No {
+            let success = verdict.is_ok().then(|| summary.line());
+            if let Err(error) = log.completed(started, Timestamp::now(), success.as_deref()) {
+                tracing::warn!(%error, "the state folder cannot be written: this run is not remembered");
+            }
+        }
+        verdict
+    }
 }

@@ -9,7 +9,7 @@ use stroll::base::units::{deserialize_duration, parse_duration, parse_size};
 use stroll::fetch::Address;
 use stroll::jobs::filter::{Filter, Rules};
 use stroll::jobs::mirror::{Compare, Delete, Links, Spec};
-use stroll::jobs::schedule::Schedule;
+use stroll::jobs::timing::Timing;
 
 use crate::cli::exit::UsageError;
 
@@ -94,9 +94,13 @@ pub(in crate::cli) struct Options {
     #[serde(deserialize_with = "deserialize_duration")]
     pub(in crate::cli) every: Option<Duration>,
 
-    /// The same by a line of cron, such as "30 2 * * *", with TZ=Europe/Rome in front if need be
+    /// Begin at the times of a line of cron, such as "30 2 * * *", with TZ=Europe/Rome in front if need be; not at once
     #[arg(long, value_name = "CRON", env = "STROLL_SCHEDULE")]
     pub(in crate::cli) schedule: Option<String>,
+
+    /// With --schedule: begin at once if a time of the schedule was missed since the last run, or there was none yet
+    #[arg(long, env = "STROLL_CATCH_UP")]
+    pub(in crate::cli) catch_up: bool,
 }
 
 /// When a replica is up to date.
@@ -205,17 +209,10 @@ impl Options {
         }
     }
 
-    /// When to begin again, if at all.
-    pub(in crate::cli) fn schedule(&self) -> Result<Option<Schedule>, UsageError> {
-        let schedule = match (self.every, &self.schedule) {
-            (Some(_), Some(_)) => {
-                return Err(UsageError("every and schedule: one is enough".into()));
-            }
-            (Some(every), None) => Schedule::every(every).map_err(|error| error.to_string()),
-            (None, Some(line)) => Schedule::parse_cron(line).map_err(|error| format!("schedule: {error}")),
-            (None, None) => return Ok(None),
-        };
-        schedule.map(Some).map_err(UsageError)
+    /// When to begin, and when to begin again.
+    pub(in crate::cli) fn timing(&self) -> Result<Timing, UsageError> {
+        let timing = Timing::new(self.every, self.schedule.as_deref(), self.catch_up);
+        timing.map_err(|error| UsageError(error.to_string()))
     }
 }
 
@@ -266,7 +263,7 @@ mod tests {
         assert_eq!((spec.compare, spec.delete.map(|delete| delete.is_told)), (Compare::Size, Some(true)));
         assert_eq!(spec.links, Links::Skip);
         assert!(!spec.filter.allows_file("a.txt", None, None, 0));
-        assert!(options.schedule().expect("a schedule").is_some());
+        assert!(options.timing().expect("a timing").schedule().is_some());
         let error = toml::from_str::<Options>("delte = true").expect_err("no such key").to_string();
         assert!(error.contains("delte"), "{error}");
     }
@@ -276,7 +273,7 @@ mod tests {
         let wrong = |text: &str, field: &str| {
             let options: Options = toml::from_str(text).expect(text);
             let error = options.spec(source(), "/t".into(), false).map(drop);
-            let error = error.and_then(|()| options.schedule().map(drop)).expect_err(text).to_string();
+            let error = error.and_then(|()| options.timing().map(drop)).expect_err(text).to_string();
             assert!(error.starts_with(field), "{error}");
         };
         wrong("max_delete = '5'", "max-delete");
@@ -287,6 +284,7 @@ mod tests {
         wrong("max_transfer = 'much'", "max-transfer");
         wrong("every = '1h'\nschedule = '@daily'", "every and schedule");
         wrong("schedule = 'soon'", "schedule");
+        wrong("every = '1h'\ncatch_up = true", "catch-up");
         wrong("include = ['[a']", "pattern");
         for backup in ["/t", "/t/", "/t/old", "/t/./x/../old", "/x/../t/old"] {
             wrong(&format!("delete = true\nbackup_dir = '{backup}'"), "backup-dir");

@@ -14,6 +14,8 @@ use crate::cli::bars::{Bars, chain};
 use crate::cli::ending::Stopped;
 use crate::cli::exit::{Code, Failed};
 use crate::cli::get::summary::{checksums, code_of, pace};
+use crate::cli::job::GOES_ON;
+use crate::cli::progress::counted;
 
 /// So many troubles are told one by one.
 const MOST_LINES: usize = 20;
@@ -28,10 +30,12 @@ struct Report<'a> {
 }
 
 /// The end of a mirror.
-pub(super) struct Summary<'a> {
-    pub(super) spec: &'a Spec,
-    pub(super) outcome: &'a Outcome,
-    pub(super) stopped: Stopped,
+pub(in crate::cli) struct Summary<'a> {
+    pub(in crate::cli) spec: &'a Spec,
+    pub(in crate::cli) outcome: &'a Outcome,
+    pub(in crate::cli) stopped: Stopped,
+    /// The address as it was typed, if a slash had to be put behind it.
+    pub(in crate::cli) unslashed: Option<&'a str>,
 }
 
 impl Summary<'_> {
@@ -100,7 +104,8 @@ impl Summary<'_> {
         out.flush()
     }
 
-    fn line(&self) -> String {
+    /// Summary of the run on one line.
+    pub(in crate::cli) fn line(&self) -> String {
         let counts = self.outcome.found.counts;
         let some =
             |count: u64, text: &str| if count > 0 { format!(", {count} {text}") } else { String::new() };
@@ -165,19 +170,22 @@ impl Summary<'_> {
     pub(super) fn verdict(&self, fail_if_nothing: bool) -> anyhow::Result<()> {
         let Outcome { found, refusal, delete_error, .. } = self.outcome;
         let Counts { failed, refused, left, .. } = found.counts;
-        let goes_on = "the same command goes on where this one ended";
+        let goes_on = GOES_ON;
         let root = found.troubles.iter().find(|trouble| is_root(trouble));
         let (code, message) = if let Some(Trouble { what: What::List(fault), .. }) = root {
             let code = match fault {
                 Fault::NotFound(_) => Code::FolderNotFound,
-                Fault::Refused(_)
-                | Fault::Failing(_)
-                | Fault::Broken(_)
-                | Fault::Stalled(_)
-                | Fault::Connect { .. } => Code::Refused,
+                fault if fault.is_temporary() => Code::Refused,
+                Fault::Local { .. } => Code::Other,
                 _ => Code::Fatal,
             };
-            (code, format!("{}: {fault}", self.spec.source))
+            let message = match (fault, self.unslashed) {
+                (Fault::NotFound(_), Some(url)) => {
+                    format!("{url}: no such folder at the source; if it is a file, use `stroll get {url}`")
+                }
+                _ => format!("{}: {}", self.spec.source, chain(fault)),
+            };
+            (code, message)
         } else if let Some(error) = delete_error {
             (code_of(&PullError::Sink(error.clone())), chain(error))
         } else if self.lacks_all_checksums() {
@@ -258,7 +266,7 @@ fn is_without_checksum(error: &PullError) -> bool {
 }
 
 fn files(count: u64) -> String {
-    if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
+    counted(count, "file")
 }
 
 /// Whether it is the root itself that could not be listed.

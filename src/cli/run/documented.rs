@@ -87,7 +87,11 @@ fn the_documented_defaults_of_pulling_are_the_defaults() {
 
 #[test]
 fn the_documented_defaults_of_simulate_are_the_defaults() {
-    let examples = ["active", "loss_every", "crash_every", "join_every", "leave_every", "surge"];
+    let faults = ["loss_every", "crash_every", "join_every", "leave_every", "surge"];
+    // These follow from others if they are left out.
+    let derived =
+        ["active", "min_interval", "max_interval", "regeneration_mean", "longest_wait", "stream_rate"];
+    let examples = [&faults[..], &derived].concat();
     let said: simulate::Options = defaults("simulate", &examples);
     assert_ne!(said, simulate::Options::default(), "it says them in so many words");
     assert_eq!(said.resolve().expect("a plan"), simulate::Options::default().resolve().expect("a plan"));
@@ -141,7 +145,7 @@ fn the_documented_jobs_make_sense_as_they_stand() {
                 let (address, to) = ends();
                 let options = mirror::Options { filter_from: None, ..table.options.clone() };
                 options.spec(address, to, false).expect(&name);
-                assert!(options.schedule().expect(&name).is_some());
+                assert!(options.timing().expect(&name).schedule().is_some());
             }
             Job::Exec(table) => {
                 assert!(!table.options.command.is_empty());

@@ -2,37 +2,30 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use stroll::base::units::human_size;
 use stroll::driver::random_bytes;
 use stroll::fetch::Address;
 use stroll::fetch::limit::Limiter;
-use stroll::jobs::exec::{self, Outcome, Plan};
-use stroll::jobs::mirror::{self as mirroring, mirror};
-use stroll::jobs::pull::Config;
-use stroll::jobs::schedule::Schedule;
-use stroll::jobs::stop::or_stop;
-use stroll::jobs::subscribe::{self as subscribing, subscribe};
-use stroll::jobs::{Board, Line, Patience, Slots, State};
+use stroll::jobs::exec::Plan;
+use stroll::jobs::timing::Timing;
+use stroll::jobs::{Board, Patience};
 use stroll::peer::{Lending, Terms};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tracing::{info, warn};
 
 use super::tables::{ExecOptions, Job, JobTable};
-use crate::cli::bars::chain;
+use super::work::{Ready, Work};
+use crate::cli::circles::{Source, remedy, uncovered};
+use crate::cli::homes::HomeArgs;
 use crate::cli::job::{Sums, config, state_folder};
 use crate::cli::transfer::Transfer;
 use crate::cli::{exit, mirror as mirror_command, subscribe as subscribe_command};
-
-/// A job that failed is begun again after this, and later each time.
-const AGAIN_AFTER: Duration = Duration::from_secs(60);
-const AGAIN_AT_LAST: Duration = Duration::from_secs(3_600);
 
 /// How long a command has between being asked to end and being killed, if nothing is said.
 const GRACE: Duration = Duration::from_millis(500);
@@ -65,33 +58,43 @@ struct Running {
     task: JoinHandle<()>,
 }
 
-/// A job whose settings make sense.
-enum Ready {
-    Subscribe(Box<subscribing::Spec>, Box<Config>),
-    Mirror(Box<mirroring::Spec>, Box<Config>, Option<Schedule>),
-    Exec(Plan, Option<Schedule>),
+/// Number of jobs by how a new reading of the settings affected them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    added: usize,
+    /// Those that had ended, and are begun again, included.
+    changed: usize,
+    removed: usize,
+    unchanged: usize,
 }
 
-impl Ready {
-    /// When it runs again.
-    fn schedule(&self) -> Option<&Schedule> {
-        match self {
-            Self::Mirror(.., schedule) | Self::Exec(_, schedule) => schedule.as_ref(),
-            Self::Subscribe(..) => None,
+/// `1 job added, 2 unchanged`: counts of zero are left out.
+impl fmt::Display for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { added, changed, removed, unchanged } = *self;
+        let counts = [(added, "added"), (changed, "changed"), (removed, "removed"), (unchanged, "unchanged")];
+        let mut told = counts.into_iter().filter(|(count, _)| *count > 0).enumerate().peekable();
+        if told.peek().is_none() {
+            return f.write_str("no jobs");
         }
+        told.try_for_each(|(index, (count, what))| match (index, count) {
+            (0, 1) => write!(f, "1 job {what}"),
+            (0, _) => write!(f, "{count} jobs {what}"),
+            _ => write!(f, ", {count} {what}"),
+        })
     }
 }
 
 impl Jobs {
     /// Makes what runs what is wanted: ends jobs that are gone or changed, begins new ones. Nothing is changed if one of
-    /// them makes no sense.
+    /// them makes no sense. Returns the number of jobs that were added, changed, removed and left alone.
     pub(super) async fn follow(
         &mut self,
         wanted: Vec<(String, Job)>,
         transfer: &Transfer,
         circle: &str,
         place: &Place,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Changes> {
         // They share one limiter, so nobody begins anew because of its rate.
         let transfer = &Transfer { bwlimit: None, ..transfer.clone() };
         let mut ready = BTreeMap::new();
@@ -102,6 +105,15 @@ impl Jobs {
         let is_same = |name: &String, running: &Running| {
             let wanted = ready.get(name).is_some_and(|(job, _)| *job == running.job);
             wanted && running.transfer == *transfer && !running.task.is_finished()
+        };
+        let is_wanted = |name: &&String| ready.contains_key(*name);
+        let kept = self.running.iter().filter(|(name, running)| is_same(name, running)).count();
+        let known = self.running.keys().filter(is_wanted).count();
+        let changes = Changes {
+            added: ready.len() - known,
+            changed: known - kept,
+            removed: self.running.len() - known,
+            unchanged: kept,
         };
         let old: Vec<String> = self
             .running
@@ -117,7 +129,7 @@ impl Jobs {
                 free.insert(running);
             }
         }
-        Ok(())
+        Ok(changes)
     }
 
     /// Ends them all.
@@ -155,12 +167,13 @@ async fn begin(
     let (source, target) = match &ready {
         Ready::Subscribe(spec, _) => (spec.address.to_string(), spec.target.display().to_string()),
         Ready::Mirror(spec, ..) => (spec.source.to_string(), spec.target.display().to_string()),
-        Ready::Exec(plan, _) => (plan.program.to_string_lossy().into_owned(), String::new()),
+        Ready::Exec(plan, ..) => (plan.line(), String::new()),
     };
     let line = place.board.enter(job.kind(), name, &source, &target);
     let terms = Terms { name: line.report().name, priority: job.head().priority };
     let slots = place.lending.borrow_on(terms).await?;
-    let work = Work { name: name.to_owned(), slots, limiter: place.limiter.clone(), stop: stopped, line };
+    let log = ready.log(name);
+    let work = Work { slots, limiter: place.limiter.clone(), stop: stopped, line, log };
     let task = tokio::spawn(work.run(ready));
     Ok(Running { job, transfer: transfer.clone(), stop, task })
 }
@@ -195,8 +208,8 @@ fn prepare(job: &Job, transfer: &Transfer, circle: &str) -> anyhow::Result<Ready
             config.sums = table.head.sums == Sums::Auto;
             config.patience.at_first = true;
             let config = mirror_command::config_for(&spec, config);
-            let schedule = table.options.schedule().with_context(context)?;
-            Ok(Ready::Mirror(Box::new(spec), Box::new(config), schedule))
+            let timing = table.options.timing().with_context(context)?;
+            Ok(Ready::Mirror(Box::new(spec), Box::new(config), timing))
         }
         Job::Exec(table) => exec_plan(job, table, circle),
     }
@@ -218,173 +231,25 @@ fn exec_plan(job: &Job, table: &JobTable<ExecOptions>, circle: &str) -> anyhow::
         patience: Patience { retries: options.retries, ..Patience::default() },
         seed: u64::from_be_bytes(random_bytes()?),
     };
-    let schedule = match (options.every, &options.schedule) {
-        (Some(_), Some(_)) => return Err(job.wrong("`every` and `schedule`: one is enough").into()),
-        (Some(span), None) => Some(Schedule::every(span).map_err(|error| job.wrong(&error.to_string()))?),
-        (None, Some(line)) => {
-            Some(Schedule::parse_cron(line).map_err(|error| job.wrong(&error.to_string()))?)
-        }
-        (None, None) => None,
-    };
-    Ok(Ready::Exec(plan, schedule))
-}
-
-/// A job at work.
-struct Work {
-    name: String,
-    slots: Slots,
-    limiter: Limiter,
-    stop: watch::Receiver<bool>,
-    line: Line,
-}
-
-/// How a run of a job ended.
-enum Ended {
-    /// As it should.
-    Well,
-    /// Some of it failed, which the next run by its schedule may mend.
-    Partly(String),
-    /// The job, or the member, is to end.
-    Stopped,
-    Badly(String),
-}
-
-impl Work {
-    /// Again and again: by its schedule, and after a failure a little later.
-    async fn run(mut self, ready: Ready) {
-        let mut again_after = AGAIN_AFTER;
-        loop {
-            let started = Timestamp::now();
-            let ended = self.once(&ready).await;
-            // However it ended: a turn that comes before the next run would be kept, and nobody pulls in it.
-            self.slots.want(false);
-            if self.is_stopped() {
-                break;
-            }
-            // The parts that fail tell the board why as they do; a whole run does not.
-            if let Ended::Badly(why) = &ended {
-                self.line.failed(why);
-            }
-            match ended {
-                // Nobody told it to: it is the slots that have ended.
-                Ended::Stopped => {
-                    self.line.failed("it gets no more slots");
-                    break;
-                }
-                Ended::Well => {
-                    again_after = AGAIN_AFTER;
-                    self.line.mended();
-                    if !self.wait_for_schedule(State::Idle, &ready, started).await {
-                        break;
-                    }
-                }
-                // Its schedule is soon enough for what failed; until then everybody sees that something did.
-                Ended::Partly(_) if ready.schedule().is_some() => {
-                    again_after = AGAIN_AFTER;
-                    if !self.wait_for_schedule(State::Rtry, &ready, started).await {
-                        break;
-                    }
-                }
-                Ended::Partly(why) | Ended::Badly(why) => {
-                    warn!(job = self.name, again_in = ?again_after, "{why}");
-                    self.line.set_state(State::Rtry);
-                    if self.or_stop(tokio::time::sleep(again_after)).await.is_none() {
-                        break;
-                    }
-                    again_after = (again_after * 2).min(AGAIN_AT_LAST);
-                }
-            }
-        }
-        self.line.set_state(State::Stop);
-        // What has ended stays to be seen until the member ends.
-        if !self.is_stopped() {
-            self.or_stop(std::future::pending::<()>()).await;
-        }
-    }
-
-    async fn once(&mut self, ready: &Ready) -> Ended {
-        let Self { slots, limiter, stop, line, .. } = self;
-        match ready {
-            Ready::Subscribe(spec, config) => {
-                match subscribe((**spec).clone(), config, slots, limiter, stop, &*line).await {
-                    Ok(_) => Ended::Stopped,
-                    Err(error) => Ended::Badly(chain(&error)),
-                }
-            }
-            Ready::Mirror(spec, config, _) => {
-                match mirror(spec, config, slots, limiter, stop, &*line).await {
-                    Ok(outcome) => self.mirrored(&outcome),
-                    Err(error) => Ended::Badly(chain(&error)),
-                }
-            }
-            Ready::Exec(plan, _) => {
-                line.set_state(State::Wtok);
-                match exec::exec(plan, slots, stop).await {
-                    Ok(Outcome::Done) => Ended::Well,
-                    Ok(Outcome::Failed(status)) => Ended::Badly(format!("the command failed: {status}")),
-                    Ok(Outcome::Stopped | Outcome::NoSlots) => Ended::Stopped,
-                    Err(error) => Ended::Badly(chain(&error)),
-                }
-            }
-        }
-    }
-
-    fn mirrored(&self, outcome: &mirroring::Outcome) -> Ended {
-        let counts = &outcome.found.counts;
-        self.line.deleted(outcome.deleted.len() as u64);
-        self.line.set_refused(counts.refused);
-        info!(
-            job = self.name,
-            pulled = counts.pulled,
-            up_to_date = counts.up_to_date,
-            failed = counts.failed,
-            deleted = outcome.deleted.len(),
-            "mirrored {}",
-            human_size(outcome.totals.bytes)
-        );
-        if let Some(refusal) = &outcome.refusal {
-            warn!(job = self.name, "nothing was removed: {refusal}");
-        }
-        match &outcome.delete_error {
-            Some(error) => Ended::Badly(chain(error)),
-            None if counts.failed > 0 => Ended::Partly(format!("{} files or folders failed", counts.failed)),
-            None if counts.refused > 0 => Ended::Partly(format!("{} names were refused", counts.refused)),
-            None => Ended::Well,
-        }
-    }
-
-    /// Whether it is to run again.
-    async fn wait_for_schedule(&mut self, state: State, ready: &Ready, started: Timestamp) -> bool {
-        self.line.set_state(state);
-        let Some(schedule) = ready.schedule() else { return false };
-        self.or_stop(schedule.wait(started, Timestamp::now)).await.unwrap_or(false)
-    }
-
-    fn is_stopped(&self) -> bool {
-        *self.stop.borrow() || self.stop.has_changed().is_err()
-    }
-
-    async fn or_stop<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        or_stop(&self.stop, work).await
-    }
+    let timing = Timing::new(options.every, options.schedule.as_deref(), options.catch_up)
+        .map_err(|error| job.wrong(&error.to_string()))?;
+    Ok(Ready::Exec(Box::new(plan), timing, state_folder(None)?))
 }
 
 /// Those jobs of the settings that belong to this circle: by name, by what they pull, or because there is no other circle.
 pub(super) fn of_circle(
     jobs: Vec<(String, Job)>,
     circle: &str,
-    sources: &BTreeMap<String, String>,
+    sources: &[Source],
+    home: &HomeArgs,
 ) -> Result<Vec<(String, Job)>, exit::UsageError> {
     let mut own = Vec::new();
     for (name, job) in jobs {
         let belongs_to = match (&job.head().circle, &job) {
-            (Some(named), _) if sources.contains_key(named) => named.clone(),
+            (Some(named), _) if sources.iter().any(|source| source.circle == *named) => named,
             (Some(named), _) => return Err(job.wrong(&format!("there is no circle {named} here"))),
-            (None, Job::Exec(_)) if sources.len() == 1 => circle.to_owned(),
-            (None, _) => match by_source(&job, sources) {
-                Some(found) => found,
-                None => return Err(job.wrong("no circle here has its source; say which with `circle = …`")),
-            },
+            (None, Job::Exec(_)) if sources.len() == 1 => circle,
+            (None, _) => by_source(&job, sources, home)?,
         };
         if belongs_to == circle {
             own.push((name, job));
@@ -393,10 +258,29 @@ pub(super) fn of_circle(
     Ok(own)
 }
 
-fn by_source(job: &Job, sources: &BTreeMap<String, String>) -> Option<String> {
-    let (address, _) = Address::parse(job.head().url.as_deref()?).ok()?;
-    sources.iter().find_map(|(circle, source)| {
-        let (source, _) = Address::parse(source).ok()?;
-        source.contains(&address).then(|| circle.clone())
-    })
+fn by_source<'a>(job: &Job, sources: &'a [Source], home: &HomeArgs) -> Result<&'a str, exit::UsageError> {
+    let url = job.head().url.as_deref().unwrap_or_default();
+    let Ok((address, _)) = Address::parse(url) else {
+        return Err(job.wrong("its `url` does not say which circle it is for; say it with `circle = …`"));
+    };
+    if let Some(source) = sources.iter().find(|source| source.covers(&address)) {
+        return Ok(&source.circle);
+    }
+    let why = uncovered(&address, sources).unwrap_or_else(|| "there is no circle here".to_owned());
+    let remedy = remedy(&address, sources, home);
+    Err(job.wrong(&format!("{why}; {remedy}. Or say with `circle = …` in whose slots it runs all the same")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_told_in_one_line_without_what_did_not_happen() {
+        let told =
+            |added, changed, removed, unchanged| Changes { added, changed, removed, unchanged }.to_string();
+        assert_eq!(told(1, 1, 0, 2), "1 job added, 1 changed, 2 unchanged");
+        assert_eq!(told(0, 0, 2, 1), "2 jobs removed, 1 unchanged");
+        assert_eq!(told(0, 0, 0, 0), "no jobs");
+    }
 }

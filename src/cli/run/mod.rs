@@ -2,8 +2,8 @@
 
 mod jobs;
 pub(super) mod tables;
+mod work;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use stroll::fetch::timetable::Timetable;
 use stroll::jobs::hook::Hook;
 use stroll::jobs::stop::or_stop;
 use stroll::node::Event;
-use stroll::peer::{Dials, Member, Notices, Options, Webhook};
+use stroll::peer::{DONE, Dials, Member, Notices, Options, Webhook};
 use stroll::proto::load::Level;
 use stroll::trust::{FileError, Home};
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,6 +25,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tracing::{error, info, warn};
 
+use super::circles::sources;
 use super::ending::{END_WITHIN, Ending};
 use super::exit::{Code, Failed, UsageError};
 use super::homes::{HomeArgs, load_address, resolve};
@@ -46,7 +47,10 @@ const LEAVE_RING_WITHIN: Duration = Duration::from_secs(8);
 /// Runs in the foreground until SIGINT or SIGTERM; then it hands the token over, says goodbye and ends. SIGHUP reads the
 /// settings again: jobs that changed are begun anew, the others do not notice; a new rate and new hooks hold at once, a new
 /// address of the page from the next start on. One process per circle; the settings may have
-/// jobs for several circles, and each member runs its own. Other commands (`get`, `mirror`, …) borrow its slots.
+/// jobs for several circles, and each member runs its own. Other commands (`get`, `mirror`, …) borrow its slots; when it is
+/// started again they wait for it for up to a minute, and go on.
+///
+/// The log has one line for each finished run of a job and each batch of delivered files; with -v also one for each slot.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -171,13 +175,7 @@ fn own_jobs(args: &Args, settings: &Settings, circle: &str) -> anyhow::Result<Ve
     if all.is_empty() {
         return Ok(Vec::new());
     }
-    let mut sources = BTreeMap::new();
-    for name in args.home.root.circles()? {
-        let Ok((name, home)) = args.home.root.open(Some(&name)) else { continue };
-        let Ok(credentials) = home.load_credentials() else { continue };
-        sources.insert(name, credentials.roll.charter().source.clone());
-    }
-    Ok(jobs::of_circle(all, circle, &sources)?)
+    Ok(jobs::of_circle(all, circle, &sources(&args.home)?, &args.home)?)
 }
 
 struct Run<'a> {
@@ -254,17 +252,19 @@ impl Run<'_> {
             let new = Said { more: self.options(&settings), limit: settings.transfer.timetable()? };
             let notices = new.more.notices(&settings)?;
             let jobs = own_jobs(self.args, &settings, &self.circle)?;
-            running.follow(jobs, &settings.transfer, &self.circle, place).await?;
+            let changes = running.follow(jobs, &settings.transfer, &self.circle, place).await?;
             dials.set_notices(notices);
             // What `stroll bwlimit` has said since stays, unless the settings now say something else than before.
             if new.limit != said.limit {
                 dials.set_limit(new.limit.clone());
             }
-            anyhow::Ok(new)
+            anyhow::Ok((new, changes))
         };
         match followed.await {
-            Ok(new) => {
-                info!(jobs = running.count(), "the settings were read again");
+            Ok((new, changes)) => {
+                let limit =
+                    if new.limit == said.limit { String::new() } else { format!("; limit {}", new.limit) };
+                info!(target: DONE, "settings read again: {changes}{limit}");
                 if new.more.page != said.more.page {
                     warn!("the status page stays as it is until the member is started again");
                 }

@@ -68,8 +68,10 @@ pub(in crate::cli) struct ExecOptions {
     /// Run it again so long after it began last.
     #[serde(deserialize_with = "deserialize_duration")]
     pub(super) every: Option<Duration>,
-    /// The same by a line of cron.
+    /// The same at the times of a line of cron.
     pub(super) schedule: Option<String>,
+    /// At the start, run it at once if a time of the schedule was missed.
+    pub(super) catch_up: bool,
 }
 
 /// A job of the settings.
