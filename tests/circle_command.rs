@@ -171,6 +171,18 @@ fn a_circle_is_never_created_over_another() {
     assert_eq!(files(&lab.root()).len(), 1, "nothing is left over");
 }
 
+/// The README creates its circle with tickets without saying where others reach the member.
+#[test]
+fn a_member_that_listens_everywhere_is_reached_where_it_reaches_the_source() {
+    let lab = Lab::new();
+    let source = ["circle", "create", "virgo", "--source", "ftp://127.0.0.1:2121/"];
+    let tickets = ["--mode", "tickets", "--tickets", "5", "--faults", "2"];
+    lab.run(&[&source[..], &tickets].concat())
+        .success()
+        .stderr(contains("127.0.0.1:7433").and(contains("this computer only")).and(contains("--address")));
+    assert_eq!(lab.show()["member"]["address"], "127.0.0.1:7433");
+}
+
 #[test]
 fn nonsense_is_refused_by_the_name_of_its_field_and_leaves_nothing() {
     let lab = Lab::new();
@@ -192,7 +204,8 @@ fn nonsense_is_refused_by_the_name_of_its_field_and_leaves_nothing() {
     create("virgo", "example.org", NOWHERE, "lab-a").code(2).stderr(contains("source: "));
     create("../virgo", SOURCE, NOWHERE, "lab-a").code(2).stderr(contains("NAME: "));
     create("virgo", SOURCE, NOWHERE, "lab/a").code(2).stderr(contains("certificate: "));
-    create("virgo", SOURCE, "0.0.0.0:7433", "lab-a")
+    create("virgo", SOURCE, "127.0.0.1", "lab-a").code(2).stderr(contains("such as 0.0.0.0:7433"));
+    create("virgo", "ftp://no-such-host.invalid/", "0.0.0.0:7433", "lab-a")
         .code(2)
         .stderr(contains("address: ").and(contains("--address")));
     assert!(!lab.root().exists());

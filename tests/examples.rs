@@ -37,7 +37,7 @@ fn the_status_has_a_line_for_each_member_and_job() {
     let said = printed("status_api");
     assert!(said.starts_with("circle example: lab-a"), "{said}");
     assert!(said.contains("member lab-b at 127.0.0.1:"), "{said}");
-    assert!(said.contains("job archive [wtok]"), "{said}");
+    assert!(said.contains("job archive [waiting]"), "{said}");
 }
 
 #[test]

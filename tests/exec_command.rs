@@ -235,7 +235,7 @@ impl Drop for Exec {
 impl Exec {
     fn start(lab: &Lab, script: &str) -> Self {
         let (out, log) = (lab.home.with_extension("out"), lab.home.with_extension("exec.log"));
-        let mut command = lab.stroll(&["exec", "-v", "--", "sh", "-c", script, "sh"]);
+        let mut command = lab.stroll(&["exec", "-vv", "--", "sh", "-c", script, "sh"]);
         let child =
             command.arg(&out).stdout(Stdio::null()).stderr(fs::File::create(&log).unwrap()).spawn().unwrap();
         Self { child, out, log }
@@ -389,14 +389,23 @@ fn when_exec_is_frozen_its_command_does_not_run_past_the_slot() {
 }
 
 #[test]
-fn without_its_member_exec_ends_and_so_does_the_command() {
+fn when_its_member_ends_the_command_does_too_and_goes_on_with_its_successor() {
     let folder = tempfile::tempdir().unwrap();
     let (mut founder, _other) = two_labs(folder.path());
     let mut exec = Exec::start(&founder, STUBBORN);
     exec.wait_for_runs(1);
     founder.kill();
-    assert_eq!(exec.child.wait().unwrap().code(), Some(13), "{}", exec.said());
-    let before = exec.lines("beat").len();
+    wait_until("it says so", || exec.said().contains("the running member (`stroll run`) has ended"));
+    // From the loss on the command has the time that it has at the end of every slot.
+    wait_until("nobody writes any more", || {
+        let before = exec.lines("beat").len();
+        thread::sleep(Duration::from_millis(500));
+        exec.lines("beat").len() == before
+    });
+    let (before, runs) = (exec.lines("beat").len(), exec.lines("begun").len());
     thread::sleep(Duration::from_millis(300));
     assert_eq!(exec.lines("beat").len(), before, "it goes on without a turn");
+    founder.run_with(&[]);
+    exec.wait_for_runs(runs + 1);
+    exec.stop();
 }

@@ -110,13 +110,17 @@ fn records() -> Vec<Vec<u8>> {
     let early = Charter { rules: RuleSet::Early, ..charter(&authority()) };
     let ring = Ring { tickets: 5, faults: 2, first: ME, epoch: 1 };
     let tickets = Charter { mode: Mode::Tickets(ring), ..early.clone() };
+    let aliases = vec!["http://localhost/data/".to_owned()];
+    let alias = Charter { aliases: aliases.clone(), ..early.clone() };
+    let both = Charter { aliases, ..tickets.clone() };
     let address = sign_address(&key(), authority().circle(), 1, bootstrap()[1]);
     let request = Request::new(&key(), "lab-c").expect("the sample is good");
     let bans = authority().sign_bans(3, vec![7, 8]).expect("the sample is good");
     let entry = [address.encode(), certificate().encode()].concat();
     let records =
         [early.encode(), bans.encode(), certificate().encode(), address.encode(), request.encode(), entry];
-    let records = (0..).zip(records).chain([(0, tickets.encode())]);
+    let charters = [tickets, alias, both].map(|charter| (0, charter.encode()));
+    let records = (0..).zip(records).chain(charters);
     records.map(|(kind, record)| [vec![kind], record].concat()).collect()
 }
 

@@ -112,7 +112,7 @@ fn several_files_go_into_a_folder_that_is_made() {
     assert_eq!(desk.files(), ["list", "replicas/deep/a", "replicas/deep/b", "replicas/deep/c"]);
     assert_eq!(desk.read("replicas/deep/c"), "c".repeat(1_000).as_bytes());
 
-    let mut child = desk.command(&["-i", "-", "-o", "piped"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut child = desk.command(&["-i", "-", "-o", "piped/"]).stdin(Stdio::piped()).spawn().unwrap();
     writeln!(child.stdin.take().unwrap(), "{}\n{}", url(&web, "c"), url(&web, "d")).unwrap();
     assert!(child.wait().unwrap().success());
     assert_eq!(desk.read("piped/d"), "d".repeat(1_000).as_bytes());
@@ -282,6 +282,96 @@ fn what_is_in_the_way_stays_and_is_named() {
     let said = desk.fails(1, &[&url(&web, "f")]);
     assert!(said.contains("in the way"), "{said}");
     assert_eq!(desk.read("target"), b"kept");
+}
+
+/// Two files went into a new folder of that name, which looks like a file.
+#[test]
+fn several_files_go_into_a_folder_only_if_it_is_one_or_ends_in_a_slash() {
+    let (web, desk) = (Web::start(Kind::Nginx), Desk::new());
+    let urls = ["f", "g"].map(|name| {
+        web.put(name, b"bytes", 1_000);
+        url(&web, name)
+    });
+    let said = desk.fails(2, &[&urls[0], &urls[1], "-o", "out.bin"]);
+    assert!(said.contains("--output out.bin/"), "{said}");
+    assert!(desk.files().is_empty());
+    desk.pulls(&[&urls[0], &urls[1], "-o", "new/"]);
+    fs::create_dir(desk.path("old")).unwrap();
+    desk.pulls(&[&urls[0], &urls[1], "-o", "old"]);
+    assert_eq!(desk.files(), ["new/f", "new/g", "old/f", "old/g"]);
+}
+
+/// Nothing was said, and at the end it was promised that the next run would go on.
+#[test]
+fn a_state_folder_that_cannot_be_written_is_told_and_no_resuming_is_promised() {
+    let (web, desk) = (Web::start(Kind::Nginx), Desk::new());
+    web.put("f", &noise(6, 4 * MIB), 1_000);
+    let said = desk.fails(2, &[&url(&web, "f"), "--state", "/dev/null/state"]);
+    assert!(said.contains("state: cannot make /dev/null/state: /dev/null: not a folder"), "{said}");
+    let get = |flags: &[&str]| {
+        let mut command = desk.command(&[&url(&web, "f"), "--bwlimit", "100k", "--max-duration", "1s"]);
+        let output = command.args(flags).env("XDG_STATE_HOME", "/dev/null").output().unwrap();
+        assert_eq!(output.status.code(), Some(10));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = get(&[]);
+    assert!(said.contains("nothing can be remembered") && said.contains("--state"), "{said}");
+    assert!(said.contains("starts from the beginning") && !said.contains("goes on"), "{said}");
+    assert!(get(&["--no-resume"]).contains("starts from the beginning"));
+    assert!(get(&["--state", "state"]).contains("goes on where this one ended"));
+}
+
+#[test]
+fn the_only_file_is_named_by_its_address() {
+    let (web, desk) = (Web::start(Kind::Nginx), Desk::new());
+    let address = url(&web, "absent");
+    let said = desk.fails(4, &[&address]);
+    assert!(said.contains(&format!("stroll: {address}: not found")), "{said}");
+    assert!(said.contains("0 files pulled, 1 failed in"), "no rate of nothing: {said}");
+}
+
+#[test]
+fn a_refused_login_says_where_logins_are_put() {
+    let (web, desk) = (Web::start(Kind::Nginx), Desk::new());
+    let said = desk.fails(7, &[&url(&web, "private/f")]);
+    assert!(said.contains("wants a login: HTTP 401 Unauthorized; put user and password into"), "{said}");
+    assert!(said.contains("~/.netrc") && said.contains("--user with --password-file"), "{said}");
+
+    let server = Ftpd::start(ftpd::Kind::Proftpd);
+    server.put("pub/f.dat", b"bytes", 1_600_000_000);
+    let (login, address) = (ftp_login(&desk, &server, "wrong"), server.address("pub/f.dat").to_string());
+    let said = desk.fails(7, &words(&login, &[&address, "--retries", "0"]));
+    assert!(said.contains("another login than that of ada: 530") && said.contains("~/.netrc"), "{said}");
+}
+
+#[test]
+fn a_folder_at_an_ftp_server_is_told_with_the_command_that_copies_it() {
+    let desk = Desk::new();
+    for kind in [ftpd::Kind::Vsftpd, ftpd::Kind::Proftpd] {
+        let server = Ftpd::start(kind);
+        server.put("pub/deep/f.dat", b"bytes", 1_600_000_000);
+        let (login, address) = (ftp_login(&desk, &server, "right"), server.address("pub/deep").to_string());
+        let output = desk.get(&words(&login, &[&address, "--retries", "0"]));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.contains("`stroll mirror`"), "{kind:?}: {said}");
+    }
+}
+
+/// It stopped every download.
+#[test]
+fn a_netrc_that_others_can_read_stops_only_downloads_that_need_it() {
+    let (web, desk) = (Web::start(Kind::Nginx), Desk::new());
+    web.put("f", b"for everybody", 1_000);
+    let netrc = |host: &str| {
+        let path = desk.private(".netrc", &format!("machine {host} login ada password secret\n"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        path
+    };
+    netrc("data.example.org");
+    desk.pulls(&[&url(&web, "f")]);
+    let path = netrc("127.0.0.1");
+    let said = desk.fails(1, &[&url(&web, "f"), "-o", "again"]);
+    assert!(said.contains(&format!("chmod 600 {}", path.display())), "{said}");
 }
 
 #[test]
@@ -544,7 +634,7 @@ fn a_dry_run_writes_nothing() {
 fn json_says_what_became_of_every_file() {
     let (web, desk) = (Web::start(Kind::Nginx), Desk::new());
     web.put("f", b"some bytes", 1_000);
-    let report = desk.json(&[&url(&web, "f"), &url(&web, "absent"), "-o", "got"]);
+    let report = desk.json(&[&url(&web, "f"), &url(&web, "absent"), "-o", "got/"]);
     assert_eq!(report["version"], 1);
     let files = report["files"].as_array().unwrap();
     assert_eq!(files[0]["result"], "pulled");
@@ -577,7 +667,7 @@ fn quiet_says_only_what_is_wrong() {
     let (web, desk) = (Web::start(Kind::Nginx), Desk::new());
     web.put("f", b"some bytes", 1_000);
     assert_eq!(desk.pulls(&[&url(&web, "f"), "-q"]), "");
-    let said = desk.fails(6, &[&url(&web, "f"), &url(&web, "absent"), "-q", "-o", "got"]);
+    let said = desk.fails(6, &[&url(&web, "f"), &url(&web, "absent"), "-q", "-o", "got/"]);
     assert!(said.contains("absent: not found"), "which of them? {said}");
 }
 
@@ -602,7 +692,7 @@ fn exit_codes_say_what_is_wrong() {
     desk.fails(4, &["-i", "no-such-list"]);
     desk.fails(5, &[&url(&web, "busy/f"), "--retries", "0"]);
     desk.fails(5, &["http://127.0.0.1:1/x", "--retries", "0"]);
-    desk.fails(6, &[&url(&web, "f"), &url(&web, "absent"), "-o", "got"]);
+    desk.fails(6, &[&url(&web, "f"), &url(&web, "absent"), "-o", "got/"]);
     desk.fails(7, &[&url(&web, "private/f")]);
 }
 

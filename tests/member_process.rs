@@ -76,7 +76,7 @@ fn a_killed_holder_is_replaced_within_seconds() {
     }
     let holder = loop {
         if let Some(place) =
-            labs.iter().position(|lab| lab.status().is_some_and(|status| status["state"] == "run"))
+            labs.iter().position(|lab| lab.status().is_some_and(|status| status["state"] == "pulling"))
         {
             break place;
         }
@@ -126,7 +126,7 @@ fn a_member_comes_back_after_a_kill_and_is_served_again() {
 /// Stops the process in the middle of a slot, by what it has logged when it stands still.
 fn freeze_in_a_slot(lab: &Lab) {
     loop {
-        lab.wait_until("pulls", |lab| lab.glance().is_some_and(|status| status["state"] == "run"));
+        lab.wait_until("pulls", |lab| lab.glance().is_some_and(|status| status["state"] == "pulling"));
         lab.signal("STOP");
         // All of its threads stand still by then.
         std::thread::sleep(Duration::from_millis(100));
@@ -192,7 +192,8 @@ fn a_frozen_holder_stops_when_it_wakes_and_the_others_go_on() {
     labs[1].wait_until("is served again", |lab| since(lab).contains("slot began"));
     let woken = since(&labs[1]);
     assert!(slot_events(&woken).starts_with(&["ended", "began"]), "it pulled on: {woken}");
-    let alive: usize = labs.iter().filter(|lab| lab.status().is_some_and(|s| s["state"] == "run")).count();
+    let alive: usize =
+        labs.iter().filter(|lab| lab.status().is_some_and(|s| s["state"] == "pulling")).count();
     assert!(alive <= 1 || labs.iter().map(|lab| lab.counter("removed")).sum::<u64>() > 0, "{alive} pull");
 }
 

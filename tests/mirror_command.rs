@@ -559,6 +559,36 @@ fn verify_uses_the_lists_in_the_tree() {
     assert_eq!((code, &found["result"]["changed"]), (Some(11), &Value::from(1)), "{found}");
 }
 
+// --- mistakes -------------------------------------------------------------------------------------------------------
+
+/// Each mistake of a newcomer, with the exit code and the words that help.
+#[test]
+fn mistakes_are_named_with_a_remedy() {
+    let (web, desk) = (Web::start(Kind::Nginx), Desk::new());
+    web.put("tree/f", b"bytes", 1_000);
+    fs::write(desk.path("file"), "kept").unwrap();
+    let (tree, file) = (web.http("tree/").to_string(), web.http("tree/f").to_string());
+    for (args, code, words) in [
+        (
+            &[&*file, "replica"][..],
+            3,
+            format!("{file}: no such folder at the source; if it is a file, use `stroll get {file}`"),
+        ),
+        (&[&*tree, "file"], 3, "file: not a folder".to_owned()),
+        (
+            &[&*tree, "replica", "--state", "/dev/null/state"],
+            2,
+            "state: cannot make /dev/null/state".to_owned(),
+        ),
+    ] {
+        let output = desk.stroll(&["mirror"]).args(args).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        assert!(said.contains(&words), "{args:?}: {said}");
+    }
+    assert_eq!(desk.read("file"), b"kept");
+}
+
 // --- ages, and what is gone -----------------------------------------------------------------------------------------
 
 /// Index pages of nginx tell no zone: a time near the limit must be asked for, and the others need not be.

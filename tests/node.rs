@@ -29,7 +29,7 @@ fn a_token_goes_round_and_everybody_gets_slots() {
         assert!(returns.mean < secs(7), "{returns:?}");
         assert_eq!((status.regenerated, status.removed, status.dropped), (0, 0, 0));
         assert!(status.handed_off >= 8 && status.unreachable == 0);
-        assert!(status.load_factor.is_some_and(|factor| (0.9..1.3).contains(&factor)), "{status:?}");
+        assert!(status.verdict.load.is_some_and(|factor| (0.9..1.3).contains(&factor)), "{status:?}");
     }
     assert_eq!(circle.tokens_alive(), 1);
     assert!(circle.all_slots() >= 50, "of sixty seconds fewer than ten are lost on the way");
@@ -456,8 +456,17 @@ fn a_member_that_drains_does_not_wake_itself_without_pause() {
 fn the_circle_cools_together_and_goes_on_together() {
     let mut circle = Circle::running_with_token_at(4, 1);
     let asked = circle.now;
-    circle.command(1, Command::Cool { span: secs(30) });
-    circle.drive(secs(60));
+    circle.command(
+        1,
+        Command::Cool { span: secs(30), reason: "429 Too Many Requests from example.org".to_owned() },
+    );
+    circle.drive(secs(10));
+    for member in 0..4 {
+        let reason = circle.status(member).cooling_reason;
+        let expected = (member == 1).then(|| "429 Too Many Requests from example.org".to_owned());
+        assert_eq!(reason, expected, "the wire does not carry it to member {member}");
+    }
+    circle.drive(secs(50));
     let slots = |from: Time, until: Time| {
         let events = circle.events();
         let within = events.iter().filter(|(at, ..)| *at >= from && *at < until);
@@ -467,7 +476,8 @@ fn the_circle_cools_together_and_goes_on_together() {
     assert_eq!(slots(asked, asked + secs(27)), 0, "the token carries it on");
     assert!(slots(asked + secs(27), asked + secs(60)) > 20);
     for member in 0..4 {
-        let cooling = |event: &Event| matches!(event, Event::Cooling { until } if *until <= asked + secs(31));
+        let cooling =
+            |event: &Event| matches!(event, Event::Cooling { until, .. } if *until <= asked + secs(31));
         assert!(circle.count_events(member, cooling) >= 1, "member {member}");
         assert_eq!(circle.status(member).cooling_for, Duration::ZERO);
     }
@@ -477,7 +487,7 @@ fn the_circle_cools_together_and_goes_on_together() {
 #[test]
 fn nobody_can_make_the_circle_cool_for_longer_than_the_limit() {
     let mut circle = Circle::running_with_token_at(3, 1);
-    circle.command(1, Command::Cool { span: secs(1_000_000) });
+    circle.command(1, Command::Cool { span: secs(1_000_000), reason: "busy".to_owned() });
     circle.drive(secs(3));
     for member in 0..3 {
         let cooling = circle.status(member).cooling_for;

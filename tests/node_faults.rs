@@ -379,21 +379,20 @@ fn a_member_that_stalled_takes_no_token_for_a_moment() {
 }
 
 #[test]
-fn clocks_that_differ_by_minutes_change_nothing() {
+fn clocks_that_differ_by_hours_change_nothing() {
+    // A member whose clock was more than ten minutes behind that of the token's generator refused the token.
     let mut circle = Circle::of(4);
-    for (member, minutes) in [(0, 9), (1, -300), (2, 0), (3, 4)] {
+    for (member, minutes) in [(0, 9), (1, -300), (2, 0), (3, 240)] {
         circle.members[member].wall_offset_ms += minutes * 60_000;
         circle.restart(member);
     }
     circle.introduce_all();
     circle.command(2, Command::Found);
     circle.drive(secs(40));
-    assert!([0, 2, 3].iter().all(|member| circle.slots(*member) > 7));
-    assert_eq!(circle.slots(1), 0, "to who is hours behind the token comes from the future");
-    assert!(circle.rejected(1, "irrelevant") > 0);
+    assert!((0..4).all(|member| circle.slots(member) > 7));
     let offset =
         circle.status(2).members.iter().find(|other| other.member == circle.id(1)).unwrap().clock_offset_ms;
-    assert!((offset.unwrap() + 300 * 60_000).abs() < 10, "and everybody can see why");
+    assert!((offset.unwrap() + 300 * 60_000).abs() < 10, "and everybody can see it");
     assert_eq!(circle.tokens_alive(), 1);
 }
 

@@ -11,6 +11,7 @@ use common::datagrams::{GATE, open};
 use common::{Circle, Fate, Packet, SLOT, elsewhere, millis, secs};
 use stroll::base::{Seat, TicketMessage, Time, TokenId};
 use stroll::node::{Command, Event, Right};
+use stroll::proto::load::Level;
 use stroll::proto::tickets;
 use stroll::wire::records::{Charter, Mode, Ring};
 use stroll::wire::{Body, Datagram, Header, Kind};
@@ -150,13 +151,13 @@ fn a_ring_is_begun_only_in_its_epoch() {
 }
 
 #[test]
-fn the_load_is_that_of_as_many_tokens_as_there_are_tickets() {
+fn the_load_is_that_of_the_tickets_in_use_and_of_the_members_that_wait() {
     let mut circle = running(4, 2);
     drive(&mut circle, secs(120));
     let status = circle.status(1);
-    let mean = status.access_intervals.unwrap().mean.as_secs_f64();
-    let nominal = SLOT.as_secs_f64() * 4.0 / 2.0;
-    assert!((status.load_factor.unwrap() - mean / nominal).abs() < 1e-9);
+    let load = status.verdict.load.unwrap();
+    assert!((1.6..=2.3).contains(&load), "two pull and two wait: {load}");
+    assert_eq!(status.verdict.level, Level::Overloaded, "{:?}", status.verdict);
     assert!(status.slots > 0 && status.return_times.is_some());
 }
 
@@ -164,7 +165,7 @@ fn the_load_is_that_of_as_many_tokens_as_there_are_tickets() {
 fn a_source_that_asks_for_a_rest_is_left_alone() {
     let mut circle = running(3, 3);
     assert!(drive_until(&mut circle, secs(60), |circle| circle.members[1].pulls.is_some()));
-    circle.command(1, Command::Cool { span: secs(30) });
+    circle.command(1, Command::Cool { span: secs(30), reason: "busy".to_owned() });
     drive(&mut circle, millis(10));
     assert!(circle.members[1].pulls.is_none(), "the pull ends");
     let slots = circle.slots(1);

@@ -98,7 +98,7 @@ fn among_bad_names() -> (Operator, Lab, Web) {
     });
     operator.wait_until("failed", |operator| operator.jobs().iter().any(|job| job["last_error"].is_string()));
     operator.wait_until("waits to try again", |operator| {
-        operator.jobs().iter().any(|job| job["state"] == "rtry")
+        operator.jobs().iter().any(|job| job["state"] == "retrying")
     });
     operator.wait_until("was visited", |operator| operator.lab.counter("visits") >= 3);
     (operator, other, web)
@@ -220,6 +220,9 @@ const METRICS: &[(&str, &str)] = &[
     ("stroll_slots", "Counter"),
     ("stroll_slot_seconds", "Counter"),
     ("stroll_handoff_seconds", "Histogram"),
+    ("stroll_handoff_confirmation_seconds", "Histogram"),
+    ("stroll_handoff_retransmissions", "Counter"),
+    ("stroll_commits_abandoned", "Counter"),
     ("stroll_handoffs", "Counter"),
     ("stroll_tokens_regenerated", "Counter"),
     ("stroll_tokens_removed", "Counter"),
@@ -227,10 +230,17 @@ const METRICS: &[(&str, &str)] = &[
     ("stroll_duplicate_identity", "Counter"),
     ("stroll_datagrams_rejected", "Counter"),
     ("stroll_chunk_bytes", "Gauge"),
+    ("stroll_slot_budget_bytes", "Gauge"),
+    ("stroll_slot_carried_bytes", "Gauge"),
+    ("stroll_job_interval_seconds", "Gauge"),
     ("stroll_load_factor", "Gauge"),
     ("stroll_overloaded", "Gauge"),
     ("stroll_members", "Gauge"),
     ("stroll_certificate_expiry_timestamp_seconds", "Gauge"),
+    ("stroll_check", "Gauge"),
+    ("stroll_backing_off_seconds", "Gauge"),
+    ("stroll_jobs", "Gauge"),
+    ("stroll_jobs_at_risk", "Gauge"),
 ];
 
 /// What a scrape says: the sum of each counter, gauge and histogram's count, and the labels of each family.
@@ -297,7 +307,9 @@ fn every_metric_that_is_promised_is_there_and_counters_grow() {
     let at = operator.page();
     operator.wait_until("has a chunk and a load", |operator| {
         let status = operator.lab.glance().unwrap_or_default();
-        status["load_factor"].is_number() && status["jobs"][0]["chunk_bytes"].is_number()
+        let job = &status["jobs"][0];
+        let is_known = ["chunk_bytes", "budget_bytes", "interval_s"].iter().all(|key| job[key].is_number());
+        status["load_factor"].is_number() && is_known
     });
     let before = scrape(at);
     for (name, kind) in METRICS {
@@ -306,6 +318,9 @@ fn every_metric_that_is_promised_is_there_and_counters_grow() {
     }
     for (name, label) in [
         ("stroll_source_refusals", "code"),
+        ("stroll_source_refusals", "job"),
+        ("stroll_bytes_transferred", "job"),
+        ("stroll_errors", "job"),
         ("stroll_handoffs", "result"),
         ("stroll_datagrams_rejected", "reason"),
         ("stroll_members", "state"),
@@ -317,6 +332,7 @@ fn every_metric_that_is_promised_is_there_and_counters_grow() {
         assert!(!before.types.contains_key(*name), "{name} is for rings");
     }
     assert_eq!(before.sums["stroll_members"], 1.0);
+    assert_eq!(before.sums["stroll_jobs"], 1.0);
     assert_eq!(before.sums["stroll_source_refusals"], 1.0);
     assert!(before.sums["stroll_datagrams_rejected"] >= 1.0);
     let slots = operator.lab.counter("slots");
@@ -337,6 +353,7 @@ fn every_metric_that_is_promised_is_there_and_counters_grow() {
         "stroll_token_return_seconds",
         "stroll_access_interval_seconds",
         "stroll_handoff_seconds",
+        "stroll_handoff_confirmation_seconds",
     ] {
         assert!(after.sums[name] > before.sums[name], "{name} stands still: {after:?}");
     }
@@ -467,6 +484,10 @@ fn carry(mut from: TcpStream, mut to: TcpStream, keep: &Mutex<Vec<u8>>, broken: 
 }
 
 fn chromium(flags: &[&str], at: SocketAddr) -> Output {
+    browse(flags, &format!("http://{at}/"))
+}
+
+fn browse(flags: &[&str], url: &str) -> Output {
     let profile = tempfile::Builder::new().prefix("stroll-chromium-").tempdir().unwrap();
     let mut command = Command::new("chromium");
     command.args([
@@ -478,7 +499,7 @@ fn chromium(flags: &[&str], at: SocketAddr) -> Output {
     ]);
     command.args(["--enable-logging=stderr", "--window-size=1200,1100"]);
     command.arg(format!("--user-data-dir={}", profile.path().display())).env("HOME", profile.path());
-    let output = command.args(flags).arg(format!("http://{at}/")).output().expect("chromium is here");
+    let output = command.args(flags).arg(url).output().expect("chromium is here");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     output
 }
@@ -535,6 +556,41 @@ fn screenshot(at: SocketAddr, name: &str, scheme: &str) -> Vec<u8> {
     let shot = format!("--screenshot={}", path.display());
     console_is_empty(&chromium(&[&scheme, "--virtual-time-budget=3000", &shot], at));
     std::fs::read(path).unwrap()
+}
+
+/// A telephone: the page in a frame of 390 points, and what of it lies outside.
+#[test]
+#[ignore = "needs chromium"]
+fn files_bytes_and_lag_are_in_sight_on_a_narrow_screen() {
+    let (operator, _other, _web) = among_bad_names();
+    let at = operator.page();
+    let folder = tempfile::tempdir().unwrap();
+    let narrow = get(at, "/").body.replace("/page.css", "page.css").replace("/page.js", "measure.js");
+    std::fs::write(folder.path().join("page.css"), get(at, "/page.css").body).unwrap();
+    std::fs::write(folder.path().join("narrow.html"), narrow).unwrap();
+    let measure = r#"
+        const cells = [...document.querySelectorAll("td")].filter(cell => cell.dataset.label);
+        const seen = cells.filter(cell => {
+            const { left, right, width, height } = cell.getBoundingClientRect();
+            return left >= 0 && right <= 390 && width > 0 && height > 0;
+        });
+        const words = seen.map(cell => cell.dataset.label + " " + getComputedStyle(cell, "::before").content);
+        const wide = document.documentElement.scrollWidth;
+        const out = [...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > 390);
+        words.push("too wide: " + out.map(e => e.tagName + "." + e.getAttribute("class")).join(" "));
+        parent.postMessage(wide + "; " + (cells.length - seen.length) + " hidden; " + words.join(", "), "*");
+    "#;
+    std::fs::write(folder.path().join("measure.js"), measure).unwrap();
+    let frame = r#"<!doctype html><iframe src="narrow.html" width="390" height="1200"></iframe><p id="said"></p>
+        <script>onmessage = event => { document.getElementById("said").textContent = event.data; };</script>"#;
+    let path = folder.path().join("frame.html");
+    std::fs::write(&path, frame).unwrap();
+    let output = browse(&["--virtual-time-budget=3000", "--dump-dom"], &format!("file://{}", path.display()));
+    let dom = String::from_utf8(output.stdout).unwrap();
+    assert!(dom.contains("390; 0 hidden; "), "{dom}");
+    for column in ["files", "bytes", "lag"] {
+        assert!(dom.contains(&format!("{column} \"{column}\"")), "{column}: {dom}");
+    }
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn watch(labs: &[Lab], span: Duration) {
 fn holder(labs: &[Lab]) -> usize {
     let started = Instant::now();
     loop {
-        let holds = |lab: &Lab| lab.glance().is_some_and(|status| status["state"] == "run");
+        let holds = |lab: &Lab| lab.glance().is_some_and(|status| status["state"] == "pulling");
         if let Some(place) = labs.iter().position(holds) {
             return place;
         }

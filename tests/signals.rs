@@ -261,7 +261,7 @@ impl Waiting {
         let (mut holder, other) = (Lab::new(folder.path(), "lab-0"), Lab::new(folder.path(), "lab-1"));
         found(&holder, source, &["--slot", "1h", "--skip", "1s", "--capacity", "4"]);
         holder.run();
-        let is_pulling = |lab: &Lab| lab.glance().is_some_and(|status| status["state"] == "run");
+        let is_pulling = |lab: &Lab| lab.glance().is_some_and(|status| status["state"] == "pulling");
         holder.wait_until("has its slot", is_pulling);
         join(&holder, &other);
         Self { holder, other, folder }

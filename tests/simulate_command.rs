@@ -94,6 +94,7 @@ fn json_has_one_object_per_rule_set_with_the_documented_keys() {
                 assert!(object[key][part].is_number(), "{key}.{part} in {object}");
             }
         }
+        assert!(object["stabilisation_s"].as_object().expect("an object").contains_key("p50"));
         for key in ["regenerated", "removed", "skips_per_slot", "jain", "events", "elapsed_s"] {
             assert!(object[key].is_number(), "{key} in {object}");
         }
@@ -142,6 +143,12 @@ fn nonsense_names_the_field_and_exits_2() {
         (&["--loss-every", "0"], "loss-every"),
         (&["--runs", "0"], "runs"),
         (&["--members", "-3"], "-3"),
+        (&["--min-interval", "0"], "min-interval"),
+        (&["--max-interval", "1s"], "max-interval"),
+        (&["--regeneration-mean", "0"], "regeneration-mean"),
+        (&["--longest-wait", "0.5"], "longest-wait"),
+        (&["--stream-rate", "fast"], "--stream-rate"),
+        (&["--whole", "--min-interval", "10s"], "min-interval"),
     ] {
         simulate(args).assert().code(2).stdout("").stderr(contains(field));
     }
@@ -207,7 +214,103 @@ fn the_shipped_scenarios_are_the_papers_case_studies() {
         assert!(objects.iter().all(|object| object["capacity"] == 300), "{}", path.display());
         seen += 1;
     }
-    assert_eq!(seen, 3);
+    assert_eq!(seen, 4);
+}
+
+/// A circle that is laid out for 20 members, where Δ_min is 40 s.
+const FOR_TWENTY: &[&str] = &["--capacity", "20", "--duration", "2000"];
+
+/// The access intervals of one set of rules.
+fn intervals(args: &[&str]) -> Value {
+    json(&[FOR_TWENTY, args].concat()).swap_remove(0)["access_interval_s"].take()
+}
+
+#[test]
+fn uncoordinated_members_wait_as_long_as_they_are_told() {
+    for (args, longest) in [
+        (&[][..], 118.0..=120.0),
+        (&["--longest-wait", "1.5"], 59.0..=60.0),
+        (&["--max-interval", "200s"], 195.0..=200.0),
+        (&["--max-interval", "200s", "--longest-wait", "2"], 79.0..=80.0),
+    ] {
+        let args = [&["--rules", "uncoordinated", "--members", "20", "--runs", "10"], args].concat();
+        let max = intervals(&args)["max"].as_f64().expect("a number");
+        assert!(longest.contains(&max), "{args:?}: {max}");
+    }
+}
+
+#[test]
+fn the_least_interval_can_be_given() {
+    let shortest = |given: &[&str]| {
+        let args = [&["--rules", "classic", "--members", "3"], given].concat();
+        intervals(&args)["p50"].as_f64().expect("a number")
+    };
+    assert!((40.0..50.0).contains(&shortest(&[])), "Δ_min is 40 s");
+    assert!((100.0..115.0).contains(&shortest(&["--min-interval", "100s"])));
+}
+
+#[test]
+fn the_regeneration_times_can_be_given() {
+    // The only token gets lost soon, and from then on a member waits for so long.
+    let recovery = |rules: &str, given: &[&str]| {
+        let lossy = ["--members", "2", "--loss-every", "1100s", "--runs", "20", "--rules", rules];
+        let object = json(&[FOR_TWENTY, &lossy, given].concat()).swap_remove(0);
+        assert_eq!(object["lost"], 20);
+        object["recovery_s"]["p50"].as_f64().expect("a number")
+    };
+    let (usual, given) = (recovery("early", &[]), recovery("early", &["--max-interval", "600s"]));
+    assert!(usual < 125.0 && (450.0..=600.0).contains(&given), "{usual}, {given}");
+    let (quick, slow) = (
+        recovery("classic", &["--regeneration-mean", "1s"]),
+        recovery("classic", &["--regeneration-mean", "400s"]),
+    );
+    assert!(quick < 42.0 && slow > 80.0, "{quick}, {slow}");
+}
+
+#[test]
+fn a_stream_shows_the_buffer_that_its_source_needs() {
+    let args = [SMALL, &["--rules", "guarded", "--stream-rate", "650KB"]].concat();
+    let object = json(&args).swap_remove(0);
+    let (buffer, intervals) = (&object["buffer"], &object["access_interval_s"]);
+    assert_eq!(buffer["stream_bytes_per_s"], 650_000);
+    assert_eq!((&buffer["p99_s"], &buffer["max_s"]), (&intervals["p99"], &intervals["max"]));
+    for part in ["p99", "p999", "max"] {
+        let of = |unit: &str| buffer[format!("{part}_{unit}")].as_f64().expect("a number");
+        assert!((of("bytes") - of("s") * 650_000.0).abs() <= 1.0, "{buffer}");
+    }
+    simulate(&args).assert().success().stdout(contains("a stream of 650KB/s").and(contains("99.9 %")));
+    assert!(json(&[SMALL, &["--rules", "guarded"]].concat())[0].get("buffer").is_none());
+}
+
+#[test]
+fn whole_nodes_tell_how_long_visits_and_handoffs_take() {
+    let lossy = [
+        "--whole",
+        "--members",
+        "3",
+        "--duration",
+        "600s",
+        "--settle",
+        "60s",
+        "--slot",
+        "1s",
+        "--loss",
+        "0.2",
+    ];
+    let objects = json(&[&lossy[..], &["--fast-signatures", "--delay", "30ms"]].concat());
+    let number = |key: &str| objects[0][key].as_u64().unwrap_or_else(|| panic!("{key} in {}", objects[0]));
+    assert!(number("moves_repeated") > 20 && number("commits_repeated") > 20, "{}", objects[0]);
+    assert_eq!(number("commits_abandoned"), 0);
+    let span = |key: &str, part: &str| objects[0][key][part].as_f64().expect("a number");
+    // Two round trips from the first Move to the EarlyStop, half of one on the way.
+    assert!(span("handoff_s", "p50") >= 0.12 && span("on_the_way_s", "p50") >= 0.03, "{}", objects[0]);
+    assert!(span("handoff_s", "max") > 0.3, "some Moves were repeated: {}", objects[0]);
+    assert!((2.0..6.0).contains(&span("return_time_s", "p50")), "{}", objects[0]);
+    let text = simulate(&lossy).arg("--fast-signatures").assert().success().get_output().stdout.clone();
+    let text = String::from_utf8(text).expect("a table is text");
+    for words in ["return time, s", "handoff, Move to EarlyStop, s", "Moves repeated", "Commits given up"] {
+        assert!(text.contains(words), "{words} is not in\n{text}");
+    }
 }
 
 #[test]
@@ -229,7 +332,10 @@ fn figures_are_drawn_as_pictures_that_parse() {
         "concurrent-operations.svg",
         "memberships.svg",
         "access-intervals.svg",
+        "intervals-by-membership.svg",
+        "intervals-full-and-half.svg",
         "tokens-over-time.svg",
+        "regeneration.svg",
         "stabilisation.svg",
     ] {
         let text = fs::read_to_string(target.join(name)).expect("the figure is there");
@@ -296,7 +402,7 @@ fn what_the_environment_and_a_shell_need_is_in_the_command_that_repeats_it() {
 
 #[test]
 fn whole_nodes_are_counted_in_json() {
-    let args = ["--whole", "--members", "5", "--duration", "60s", "--settle", "30s", "--loss", "0.2"];
+    let args = ["--whole", "--members", "5", "--duration", "60s", "--settle", "2m", "--loss", "0.2"];
     let objects =
         json(&[&args[..], &["--corruption", "0.05", "--crash-every", "4s", "--runs", "2"]].concat());
     let [object] = &objects[..] else { panic!("one object: {objects:?}") };

@@ -114,6 +114,37 @@ fn early_at_full_capacity_agrees_with_the_paper() {
     within("regenerated per 1e5 s", report.regenerated as f64 / 10.0, 1350.0..=1600.0);
 }
 
+#[test]
+fn uncoordinated_members_of_the_earlier_paper_collide_more_often() {
+    for (members, more_than_one) in [(150, 18.5..=19.7), (300, 46.8..=48.3)] {
+        let coordination = Coordination::Uncoordinated;
+        let longest_wait = Some(1.5);
+        let report = report(&Scenario { coordination, members, longest_wait, ..Scenario::default() }, 5);
+        within("more than one", report.share_of_time.two + report.share_of_time.more, more_than_one);
+    }
+}
+
+/// One loss in each of ten runs, long after the start and long before the end.
+fn after_one_loss(members: usize, rules: Rules) -> Report {
+    let scenario = Scenario {
+        members,
+        coordination: agents(rules),
+        loss_every: Some(seconds(72_000.0)),
+        duration: seconds(142_800.0),
+        ..early(members)
+    };
+    report(&scenario, 10)
+}
+
+#[test]
+fn early_gets_a_new_token_sooner_than_classic_and_is_stable_much_later() {
+    let (early, classic) = (after_one_loss(150, Rules::early()), after_one_loss(150, Rules::classic()));
+    within("early, first new token", early.recovery_s.mean.unwrap(), 100.0..=700.0);
+    within("classic, first new token", classic.recovery_s.mean.unwrap(), 700.0..=3_500.0);
+    within("early, stable", early.stabilisation_s.mean.unwrap(), 8_000.0..=30_000.0);
+    within("classic, stable", classic.stabilisation_s.mean.unwrap(), 700.0..=3_500.0);
+}
+
 // --- what the guarded rules are for -----------------------------------------------------------------------------
 
 fn assert_guarded(report: &Report, idle: f64, two: f64, more: f64) {
@@ -444,6 +475,7 @@ fn guarded_with_every_part_switched_off_is_classic() {
     rules.custody = None;
     rules.meeting = false;
     rules.work_conserving = false;
+    rules.announcing = None;
     rules.regeneration = Regeneration::Poisson;
     assert_eq!(rules, Rules::classic());
 }

@@ -31,11 +31,15 @@ fn status(lab: &Lab, flags: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn a_member_that_does_not_run_is_down() {
+fn of_a_member_that_does_not_run_nothing_is_known() {
     let operator = Operator::new("http://127.0.0.1:1/", QUICK);
     let (code, out, said) = status(&operator.lab, &["--check"]);
-    assert_eq!((code, out.as_str()), (Some(2), ""), "{said}");
-    assert!(said.contains("down: ") && said.contains("stroll run"), "{said}");
+    assert_eq!((code, said.as_str()), (Some(3), ""), "{out}");
+    assert!(out.starts_with("STROLL UNKNOWN - ") && out.lines().count() == 1, "{out}");
+    assert!(out.contains("stroll run"), "{out}");
+    let (code, out, said) = status(&operator.lab, &["--check", "--circle", "elsewhere"]);
+    assert_eq!((code, said.as_str()), (Some(3), ""), "{out}");
+    assert!(out.starts_with("STROLL UNKNOWN - ") && out.contains("elsewhere"), "{out}");
 }
 
 #[test]
@@ -51,21 +55,32 @@ fn a_member_whose_jobs_go_well_is_well_and_one_whose_job_fails_is_not() {
     operator.set(&good);
     operator.run(&[]);
     operator.wait_until("pulled", |operator| operator.count("good", "files") == 1);
-    let (code, out, said) = status(&operator.lab, &["--check", "--fail-on-overload"]);
+    let (code, out, said) = status(&operator.lab, &["--check"]);
     assert_eq!((code, said.as_str()), (Some(0), ""), "{out}");
-    assert!(out.starts_with("ok: 1 job, nominal [") && out.lines().count() == 1, "{out}");
+    assert!(out.starts_with("STROLL OK - 1 job, ") && out.lines().count() == 1, "{out}");
+    assert!(out.contains(" | members=0 jobs=1"), "{out}");
+    operator.lab.succeeds(&["pause"]);
+    let (code, out, _) = status(&operator.lab, &["--check"]);
+    assert_eq!(code, Some(1), "{out}");
+    assert!(out.starts_with("STROLL WARNING - the only job is paused"), "{out}");
+    operator.wait_until("is paused", |operator| {
+        let (_, text, _) = status(&operator.lab, &[]);
+        text.contains("is paused [paused]") && text.contains("all jobs are paused")
+    });
+    operator.lab.succeeds(&["resume"]);
 
     // There is no such folder.
     operator.set(&format!("{good}{bad}"));
     operator.hang_up();
-    operator.wait_until("failed", |operator| operator.job("bad").is_some_and(|job| job["state"] == "rtry"));
+    operator
+        .wait_until("failed", |operator| operator.job("bad").is_some_and(|job| job["state"] == "retrying"));
     let (code, out, said) = status(&operator.lab, &["--check"]);
-    assert_eq!((code, out.as_str()), (Some(1), ""), "{said}");
-    assert!(said.contains("bad [rtry]") && !said.contains("good"), "{said}");
+    assert_eq!((code, said.as_str()), (Some(1), ""), "{out}");
+    assert!(out.starts_with("STROLL WARNING - bad [retrying]: ") && !out.contains("good"), "{out}");
     // Without `--check` that is nothing to fail of.
     let (code, out, said) = status(&operator.lab, &["--fail-on-overload"]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(out.contains("bad") && out.contains("[rtry]"), "{out}");
+    assert!(out.contains("bad") && out.contains("[retrying]"), "{out}");
 }
 
 #[test]
@@ -73,17 +88,16 @@ fn an_overloaded_circle_fails_who_asked_for_it_and_nobody_else() {
     let folder = tempfile::tempdir().unwrap();
     // Twice as many members with work as it was laid out for.
     let labs = circle(folder.path(), 4, &["--slot", "400ms", "--skip", "20ms", "--capacity", "2"]);
-    for flags in [&["--fail-on-overload"][..], &["--check", "--fail-on-overload"]] {
-        labs[0].wait_until("is overloaded", |lab| status(lab, flags).0 == Some(15));
-        let (_, out, said) = status(&labs[0], flags);
-        assert!(said.contains("overloaded: "), "{said}");
-        assert!(!out.is_empty(), "what there is to show is shown first");
-    }
-    for flags in [&[][..], &["--check"]] {
-        let (code, out, said) = status(&labs[0], flags);
-        assert_eq!(code, Some(0), "{said}");
-        assert!(out.contains("overloaded"), "{out}");
-    }
+    labs[0].wait_until("is overloaded", |lab| status(lab, &["--fail-on-overload"]).0 == Some(15));
+    let (_, out, said) = status(&labs[0], &["--fail-on-overload"]);
+    assert!(said.contains("overloaded: "), "{said}");
+    assert!(!out.is_empty(), "what there is to show is shown first");
+    let (code, out, said) = status(&labs[0], &[]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(out.contains("overloaded for ") && out.contains("demand is "), "{out}");
+    let (code, out, said) = status(&labs[0], &["--check"]);
+    assert_eq!((code, said.as_str()), (Some(1), ""), "{out}");
+    assert!(out.starts_with("STROLL WARNING - overloaded: demand is "), "{out}");
 }
 
 /// With two tickets a ring has two members, and of these neither can tell whether the other is dead.
@@ -95,7 +109,7 @@ fn a_member_with_tickets_tells_of_its_ring_and_says_when_nobody_vouches_for_it()
     let ring = |lab: &Lab| lab.glance().unwrap_or_default()["ring"].clone();
     labs[0].wait_until("pulls beside the other", |lab| {
         let status = lab.glance().unwrap_or_default();
-        status["state"] == "run"
+        status["state"] == "pulling"
             && status["ring"]["coordinators"].as_array().is_some_and(|all| all.len() == 2)
     });
     let seen = labs[0].status().unwrap();
@@ -119,7 +133,7 @@ fn a_member_with_tickets_tells_of_its_ring_and_says_when_nobody_vouches_for_it()
         ring(lab)["ticket"].is_number() && ring(lab)["sure"] == false && ring(lab)["waited_s"].is_number()
     });
     let (_, text, _) = status(&labs[0], &[]);
-    assert!(text.contains("too few vouch for it [wtok]") && text.contains("may not be used"), "{text}");
+    assert!(text.contains("too few vouch for it [waiting]") && text.contains("may not be used"), "{text}");
     let examined = labs[0].output(&["doctor"]);
     assert!(!examined.status.success());
     assert!(String::from_utf8_lossy(&examined.stdout).contains("circle amend --new-ring"));
@@ -161,7 +175,7 @@ fn commands_that_borrow_slots_are_listed_with_what_they_do_and_can_be_paused() {
         get.current_dir(operator.path("")).env("HOME", operator.path(""));
         get
     });
-    operator.wait_until("pulls", |operator| of(operator, "get")["state"] == "run");
+    operator.wait_until("pulls", |operator| of(operator, "get")["state"] == "pulling");
     operator.wait_until("has had slots", |operator| of(operator, "get")["bytes"].as_u64() > Some(100_000));
     let listed = of(&operator, "get");
     let name = format!("get-{}", get.0.id());
@@ -175,13 +189,13 @@ fn commands_that_borrow_slots_are_listed_with_what_they_do_and_can_be_paused() {
 
     // A second one waits while the first one pulls: nobody else has the token.
     let second = Background::start(operator.lab.stroll(&["exec", "--", "sleep", "1000"]));
-    operator.wait_until("waits", |operator| of(operator, "exec")["state"] == "wtok");
+    operator.wait_until("waits", |operator| of(operator, "exec")["state"] == "waiting");
     assert_eq!(of(&operator, "exec")["what"], "sleep", "what follows may be secret");
     operator.lab.succeeds(&["pause", &name]);
-    operator.wait_until("hangs", |operator| of(operator, "get")["state"] == "hung");
-    operator.wait_until("runs alone", |operator| of(operator, "exec")["state"] == "run");
+    operator.wait_until("hangs", |operator| of(operator, "get")["state"] == "paused");
+    operator.wait_until("runs alone", |operator| of(operator, "exec")["state"] == "pulling");
     operator.lab.succeeds(&["resume", &name]);
-    operator.wait_until("goes on", |operator| of(operator, "get")["state"] == "run");
+    operator.wait_until("goes on", |operator| of(operator, "get")["state"] == "pulling");
 
     // Who has ended, by whatever way, is not listed any more.
     drop((get, second));

@@ -547,6 +547,26 @@ fn names_that_are_known_are_pulled_without_any_listing() {
     assert!(!web.requests().iter().any(|line| line.starts_with("GET /s/ ")), "{:?}", web.requests());
 }
 
+// --- mistakes -------------------------------------------------------------------------------------------------------
+
+#[test]
+fn mistakes_are_named_with_a_remedy() {
+    let (web, desk) = (Web::start(Kind::Nginx), Desk::new());
+    web.put("s/f", b"bytes", 1_000);
+    let (folder, absent) = (web.http("s/").to_string(), web.http("absent/").to_string());
+    let private = web.http("private/").to_string();
+    for (args, code, words) in [
+        (&[&*absent, "in"][..], 3, format!("{absent}: not found")),
+        (&[&*private, "in"], 7, format!("{private}: the source wants a login: HTTP 401")),
+        (&[&*folder, "in", "--state", "/dev/null/state"], 2, "state: cannot make /dev/null/state".to_owned()),
+    ] {
+        let output = desk.stroll(&["subscribe"]).args(args).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        assert!(said.contains(&words), "{args:?}: {said}");
+    }
+}
+
 // --- names ----------------------------------------------------------------------------------------------------------
 
 /// Where frames appear: their names hold the time, and `--portable-names` refuses colons.

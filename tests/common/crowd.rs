@@ -117,7 +117,7 @@ impl Crowd {
     #[track_caller]
     pub(crate) fn kill_some(&mut self, pulling: usize) -> Vec<usize> {
         let pulls =
-            |member: &usize| self.labs[*member].glance().is_some_and(|status| status["state"] == "run");
+            |member: &usize| self.labs[*member].glance().is_some_and(|status| status["state"] == "pulling");
         let mut doomed = Vec::new();
         wait_until(
             || {

@@ -180,6 +180,19 @@ impl Running {
         panic!("no {event}: {:?}", self.heard);
     }
 
+    /// Waits until it has said this in some line.
+    #[track_caller]
+    pub(crate) fn wait_for_words(&mut self, words: &str) {
+        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+            let is_it = line.contains(words);
+            self.heard.push(line);
+            if is_it {
+                return;
+            }
+        }
+        panic!("never said {words}: {:?}", self.heard);
+    }
+
     /// Forgets what has happened so far.
     pub(crate) fn forget(&mut self) {
         self.heard.extend(self.lines.try_iter());

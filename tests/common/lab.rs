@@ -94,7 +94,7 @@ impl Lab {
     /// Runs.
     pub(crate) fn run_with(&mut self, flags: &[&str]) {
         let log = fs::OpenOptions::new().create(true).append(true).open(&self.log).unwrap();
-        let mut command = self.stroll(&["run", "-v"]);
+        let mut command = self.stroll(&["run", "-vv"]);
         command.args(flags).args(self.address_flag());
         self.process = Some(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
         self.wait_until("runs", |lab| lab.status().is_some());
@@ -208,7 +208,7 @@ pub(crate) fn nobody_shares_a_token(labs: &[Lab]) {
 }
 
 fn pulls_by(lab: &Lab) -> Option<(String, u64)> {
-    let status = lab.glance().filter(|status| status["state"] == "run")?;
+    let status = lab.glance().filter(|status| status["state"] == "pulling")?;
     Some((status["token"].as_str()?.to_owned(), status["session"].as_u64()?))
 }
 

@@ -145,6 +145,7 @@ impl Circle {
             issued_s: WALL_START_S,
             name: "test".to_owned(),
             source: "http://127.0.0.1/".to_owned(),
+            aliases: Vec::new(),
             slot: SLOT,
             skip: millis(100),
             capacity,

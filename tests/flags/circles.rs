@@ -71,6 +71,7 @@ pub(crate) fn checks() -> Vec<Check> {
             "circle create",
             &[
                 "source",
+                "alias",
                 "slot",
                 "skip",
                 "capacity",
@@ -88,7 +89,7 @@ pub(crate) fn checks() -> Vec<Check> {
         Check::new("circle create", &["mode", "tickets", "faults"], create_with_tickets),
         Check::new(
             "circle amend",
-            &["source", "slot", "skip", "capacity", "bandwidth", "rules", "scouts", "retention"],
+            &["source", "alias", "slot", "skip", "capacity", "bandwidth", "rules", "scouts", "retention"],
             amend,
         ),
         Check::new("circle sign", &["valid"], sign_for),
@@ -225,6 +226,7 @@ fn as_json(args: &[&str]) {
 /// Constants other than those of a new circle, and what the charter then says.
 const CONSTANTS: &[(&str, &str, &str)] = &[
     ("--source", "ftp://127.0.0.1/other/", "source"),
+    ("--alias", "http://127.0.0.1:9/other/", "aliases"),
     ("--slot", "9s", "slot_s"),
     ("--skip", "250ms", "skip_s"),
     ("--capacity", "17", "capacity"),
@@ -330,7 +332,7 @@ fn hold() {
         let begun = Instant::now();
         let patience = if flags.is_empty() { MOMENT } else { PATIENCE };
         while begun.elapsed() < patience {
-            if lab.glance().is_some_and(|status| status["state"] == "run") {
+            if lab.glance().is_some_and(|status| status["state"] == "pulling") {
                 return true;
             }
             std::thread::sleep(Duration::from_millis(20));

@@ -71,6 +71,22 @@ const ROWS: &[(&str, &[&str], &str)] = &[
         &["retries", "every", "max-duration"],
         "exec_command::a_failure_is_tried_again_and_a_schedule_repeats",
     ),
+    (
+        "exec",
+        &["catch-up", "state"],
+        "run_lifecycle::a_scheduled_command_line_waits_for_its_time_and_catches_up_if_asked",
+    ),
+    (
+        "mirror",
+        &["catch-up"],
+        "run_lifecycle::a_scheduled_command_line_waits_for_its_time_and_catches_up_if_asked",
+    ),
+    ("bwlimit", &["json"], "run_lifecycle::orders_say_what_they_did_and_the_limit_can_be_read"),
+    (
+        "circle amend",
+        &["no-alias"],
+        "run_lifecycle::an_address_that_no_circle_covers_is_pulled_outside_with_a_word_until_it_is_an_alias",
+    ),
     ("exec", &["stdin"], "exec_command::standard_input_is_closed_unless_asked_for"),
     (
         "exec",

@@ -46,6 +46,11 @@ const ROWS: &[Row] = &[
     (&["slot"], TOKEN, &["--slot", "2s"]),
     (&["skip"], &TOKEN_RULES_CLASSIC, &["--skip", "1s"]),
     (&["active"], TOKEN, &["--active", "2"]),
+    (&["min-interval"], &TOKEN_RULES_CLASSIC, &["--min-interval", "100s"]),
+    (&["max-interval"], TOKEN_EARLY, &["--max-interval", "50s"]),
+    (&["regeneration-mean"], &TOKEN_RULES_CLASSIC, &["--regeneration-mean", "100s"]),
+    (&["longest-wait"], TOKEN_UNCOORDINATED, &["--longest-wait", "1.5"]),
+    (&["stream-rate"], TOKEN, &["--stream-rate", "650k"]),
     (&["duration"], &["--members", "6", "--capacity", "6", "--rules", "guarded"], &["--duration", "2000"]),
     (&["loss-every"], TOKEN_QUIET, &["--loss-every", "300"]),
     (&["delay"], TOKEN, &["--delay", "200ms"]),
@@ -71,6 +76,7 @@ const ROWS: &[Row] = &[
     (&["pause-every"], WHOLE, &["--pause-every", "10s"]),
     (&["ban-every"], WHOLE, &["--ban-every", "10s"]),
     (&["expiring"], WHOLE_LONG, &["--expiring", "0.25"]),
+    (&["bursts"], WHOLE, &["--bursts", "5s"]),
     (&["settle"], WHOLE, &["--settle", "200s"]),
     (&["mode"], &["--members", "6", "--duration", "60"], &["--mode", "tickets"]),
     (&["tickets"], &["--mode", "tickets", "--members", "6", "--duration", "60"], &["--tickets", "4"]),
@@ -95,6 +101,9 @@ const TOKEN_RULES_CLASSIC: [&str; 12] = [
     "--crash-every",
     "500",
 ];
+const TOKEN_EARLY: &[&str] =
+    &["--members", "20", "--capacity", "20", "--duration", "6000", "--rules", "early"];
+const TOKEN_UNCOORDINATED: &[&str] = &["--members", "6", "--duration", "6000", "--rules", "uncoordinated"];
 /// Long enough for certificates to expire.
 const WHOLE_LONG: &[&str] =
     &["--whole", "--members", "8", "--duration", "200", "--settle", "200s", "--fast-signatures"];

@@ -72,9 +72,8 @@ impl World {
             0..=5 => self.deliver(source),
             6..=8 => {
                 let taker = id(source.below(MEMBERS));
-                let round_trip =
-                    (source.below(2) == 0).then(|| Duration::from_millis(source.number() % 10_000));
-                self.feed(member, Input::Offer { token, taker, round_trip });
+                let timeout = (source.below(2) == 0).then(|| Duration::from_millis(source.number() % 10_000));
+                self.feed(member, Input::Offer { token, taker, timeout });
             }
             9 | 10 => self.feed(member, Input::SlotStopped { token }),
             11 => {
