@@ -468,6 +468,7 @@ fn identity(member: u8) -> Identity {
         issued_s: 1,
         name: "bench".to_owned(),
         source: "http://127.0.0.1/".to_owned(),
+        aliases: Vec::new(),
         slot: Duration::from_secs(1),
         // A member answers a few questions a second to each source, and no more.
         skip: Duration::from_millis(400),

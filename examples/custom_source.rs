@@ -96,8 +96,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         slots += 1;
         let reads = Arc::clone(&clock);
         let slot = Slot::until(clock.now() + SLOT, Arc::new(move || reads.now()), stop.clone());
-        planner.slot_began(SLOT, None);
-        let with = Pull { address: &address, slot: &slot, limiters: &[], min_speed: 0, watch: &() };
+        planner.slot_began();
+        let with =
+            Pull { address: &address, slot: &slot, limiters: &[], min_speed: 0, abreast: 1, watch: &() };
         let outcome = pull(slice::from_mut(&mut connection), &mut part, &mut planner, with).await?;
         println!("slot {slots}: {} of {SIZE} bytes are here", part.have().end());
         if outcome == Outcome::Complete {

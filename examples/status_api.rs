@@ -33,7 +33,7 @@ async fn ask_one_of_our_own() -> Result<(), Box<dyn Error>> {
 
     // Jobs write what they do on the member's board.
     let line = member.board().enter("mirror", "archive", "ftp://ftp.example.org/stream/", "/data/archive");
-    line.set_state(State::Wtok);
+    line.set_state(State::Waiting);
 
     let mut answer = None;
     let ask = async { answer = Some(until_met(&client).await) };

@@ -28,6 +28,7 @@ impl Founder {
             issued_s: now_s()?,
             name: "example".into(),
             source: "ftp://ftp.example.org/stream/".into(),
+            aliases: Vec::new(),
             slot: Duration::from_millis(400),
             skip: Duration::from_millis(20),
             capacity: 4,
