@@ -182,6 +182,8 @@ fn twice_the_members_make_slots_of_a_limited_command_bring_twice_as_much() {
     for lab in &mut others[1..] {
         lab.run();
     }
+    // The interval is a mean of the last three, so this takes a slot or two.
+    get.wait_for_words("token returns every");
     let (begun, mut after) = (Instant::now(), before);
     while after < 1.6 * before {
         assert!(begun.elapsed() < PATIENCE, "{before} bytes a slot before, {after} after: {slots:?}");
@@ -190,9 +192,7 @@ fn twice_the_members_make_slots_of_a_limited_command_bring_twice_as_much() {
     }
     println!("{before} bytes a slot before, {after} after");
     get.signal(Signal::INT);
-    let said = get.end().1;
-    let reason = said.lines().any(|line| line.contains("token returns every"));
-    assert!(reason, "no reason was told: {said}");
+    get.end();
 }
 
 #[test]
