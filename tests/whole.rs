@@ -207,7 +207,9 @@ fn first_slots(members: usize, seeds: std::ops::Range<u64>) -> Vec<Duration> {
         faults: Some(faults),
         ..simulated()
     };
-    let mut waits = run(&scenario, seeds).first_slots;
+    let outcome = run(&scenario, seeds);
+    assert_eq!(outcome.regenerated, 0, "no token is lost, so none may be replaced");
+    let mut waits = outcome.first_slots;
     waits.sort_unstable();
     waits
 }

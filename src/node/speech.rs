@@ -83,7 +83,9 @@ impl Node {
             (_, Some(question)) => question.nonce,
         };
         let had_certificate = self.question.is_some_and(|question| question.had_certificate);
-        let certificate = had_certificate.then(|| self.identity.certificate.clone());
+        // In a large circle the taker may have forgotten us since the handoff.
+        let needs_certificate = had_certificate || kind == Kind::Check;
+        let certificate = needs_certificate.then(|| self.identity.certificate.clone());
         let header = self.header(kind, to, token, session, nonce);
         self.send(to, Datagram { header, body, certificate, padding: 0 });
     }

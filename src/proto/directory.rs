@@ -4,7 +4,7 @@
 //! the circle is small, a random part of it beyond. A member that does not answer is suspected, and then forgotten; a newer
 //! record, or a word of its own, brings it back. Nobody keeps a list of everybody.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -32,6 +32,9 @@ impl Default for Config {
 
 /// How many forgotten members are remembered as such, so that old records do not bring them back.
 const TOMBSTONES: usize = 256;
+
+/// Members of the last handoffs that keep their place: giver and taker, twice.
+const PARTNERS: usize = 4;
 
 /// What a record was worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,13 +112,15 @@ pub struct Directory {
     known: BTreeMap<MemberId, Known>,
     /// Forgotten or left members, with the sequence number that is no longer believed.
     gone: BTreeMap<MemberId, u64>,
+    /// The members of the last handoffs, oldest first.
+    partners: VecDeque<MemberId>,
     rng: Rng,
 }
 
 impl Directory {
     /// A member that knows nobody.
     pub fn new(me: MemberId, config: Config, rng: Rng) -> Self {
-        Self { me, config, known: BTreeMap::new(), gone: BTreeMap::new(), rng }
+        Self { me, config, known: BTreeMap::new(), gone: BTreeMap::new(), partners: VecDeque::new(), rng }
     }
 
     /// Takes in an entry whose signatures were checked. A full view lets a newcomer in half of the time: so views keep
@@ -163,7 +168,18 @@ impl Directory {
         Learned::New
     }
 
-    /// In a full view a newcomer takes the place of a suspected member, or of any. False for a view of nobody.
+    /// A token was handed to this member, or came from it: its place in a full view is kept for a while, because both ask
+    /// each other what became of the token.
+    pub fn handed(&mut self, member: MemberId) {
+        self.partners.retain(|partner| *partner != member);
+        self.partners.push_back(member);
+        if self.partners.len() > PARTNERS.min(self.config.view / 2) {
+            self.partners.pop_front();
+        }
+    }
+
+    /// In a full view a newcomer takes the place of a suspected member, or of any that took no part in the last handoffs.
+    /// False for a view of nobody.
     fn make_room(&mut self) -> bool {
         if self.known.len() < self.config.view {
             return true;
@@ -172,9 +188,12 @@ impl Directory {
             return false;
         }
         let suspected = self.known.iter().find(|(_, known)| known.is_suspected()).map(|(member, _)| *member);
-        let any = self.rng.below(self.known.len());
-        let out = suspected.or_else(|| self.known.keys().nth(any).copied());
-        out.is_some_and(|member| self.known.remove(&member).is_some())
+        let any = || {
+            let others = self.known.keys().filter(|member| !self.partners.contains(member));
+            let others: Vec<MemberId> = others.copied().collect();
+            others.get(self.rng.below(others.len().max(1))).copied()
+        };
+        suspected.or_else(any).is_some_and(|member| self.known.remove(&member).is_some())
     }
 
     /// The member itself spoke, and (if it was an answer) this was the round trip. Smoothed as TCP does.
@@ -502,6 +521,21 @@ mod tests {
             assert!(directory.len() <= 4);
         }
         assert!(directory.iter().any(|(id, _)| id > member(4)), "newcomers get in");
+    }
+
+    #[test]
+    fn members_of_the_last_handoffs_keep_their_place_in_a_full_view() {
+        let mut directory = directory(8);
+        (1..=8).for_each(|n| {
+            directory.learn(entry(n, 1, 1000));
+        });
+        (1..=5).for_each(|n| directory.handed(member(n)));
+        for n in 9..=100 {
+            directory.let_in(entry(n, 1, 1000));
+            assert_eq!(directory.len(), 8);
+        }
+        let kept: Vec<bool> = (1..=5).map(|n| directory.get(member(n)).is_some()).collect();
+        assert_eq!(kept, [false, true, true, true, true]);
     }
 
     #[test]
