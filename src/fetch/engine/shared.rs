@@ -109,7 +109,10 @@ impl<'a, S: Store> Shared<'a, S> {
                             self.books().deferral.begin();
                             return Ok(Outcome::Unsettled(wait));
                         }
-                        Ended::Unsettled(wait) => self.wait_until_settled(wait).await,
+                        Ended::Unsettled(wait) => {
+                            self.books().begin_anew();
+                            self.wait(wait).await;
+                        }
                     }
                 }
             }
@@ -227,6 +230,8 @@ impl<'a, S: Store> Shared<'a, S> {
     /// Whether the source's word will not do to say that more bytes are of the version of those that are there.
     async fn is_doubtful(&self) -> bool {
         let store = self.store.lock().await;
+        // A weak version does not even prove to be the same as itself.
+        let is_weak = |version: &Version| version.compare(version) != Sameness::Same;
         !store.have().is_empty() && store.version().is_none_or(is_weak)
     }
 
@@ -440,12 +445,6 @@ impl<'a, S: Store> Shared<'a, S> {
         books.settling.due().filter(|_| !books.is_quick())
     }
 
-    /// Waits; the next range begins anew.
-    async fn wait_until_settled(&self, wait: Duration) {
-        self.books().begin_anew();
-        self.wait(wait).await;
-    }
-
     async fn wait(&self, wait: Duration) {
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
@@ -481,11 +480,6 @@ enum Accepted {
     Compare,
     /// Some bytes must say that it is the same file.
     Doubtful,
-}
-
-/// Whether a version does not even prove to be the same as itself.
-fn is_weak(version: &Version) -> bool {
-    version.compare(version) != Sameness::Same
 }
 
 /// Says of a broken transfer that it cannot be continued, if so.
