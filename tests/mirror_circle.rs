@@ -87,7 +87,9 @@ fn a_file_that_is_written_twice_within_a_second_is_the_second_one_in_slots() {
         web.put("tree/old", &noise(1, 100_000), 1_000_000);
         web.put("tree/z", &noise(2, 800_000), 0);
         let (mut running, replica) = alone(folder.path(), &web, &["--bwlimit", "600k"]);
-        running.wait_for("tree/z");
+        // First of `old`, then of `z`.
+        running.wait_for("opened");
+        running.wait_for("opened");
         fs::OpenOptions::new()
             .write(true)
             .open(web.path("tree/z"))
