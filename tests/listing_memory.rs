@@ -55,6 +55,19 @@ fn json(out: &mut dyn Write) -> std::io::Result<()> {
     out.write_all(b"\n]")
 }
 
+/// A million files whose types are stated, so that a plan asks for none of them.
+fn typed(out: &mut dyn Write) -> std::io::Result<()> {
+    out.write_all(b"[")?;
+    for number in 0..MILLION {
+        let comma = if number == 0 { "" } else { "," };
+        write!(
+            out,
+            "{comma}\n{{ \"name\":\"frame-{number:09}.gwf\", \"type\":\"file\", \"mtime\":\"Wed, 18 Nov 2026 15:09:00 GMT\", \"size\":{number} }}"
+        )?;
+    }
+    out.write_all(b"\n]")
+}
+
 /// Names of 200 characters: more than fits, so the listing is cut.
 fn long_names(out: &mut dyn Write) -> std::io::Result<()> {
     out.write_all(b"<html><head><title>Index of /pub/</title></head><body><pre><a href=\"../\">../</a>\n")?;
@@ -135,5 +148,13 @@ fn a_large_listing_costs_at_most_64_mib_more_than_one_of_ten_files() {
         let (large, code) = peak_kib(page, &none);
         assert!(large < small + MOST_MORE_KIB, "{what}: {large} KiB, ten files: {small} KiB");
         assert_eq!(code, Some(expected), "{what}");
+    }
+    for (what, flags) in [
+        ("a plan for all of them", &["--dry-run", "--json"][..]),
+        ("--delete", &["--include", "nothing", "--delete"]),
+    ] {
+        let (large, code) = peak_kib(("application/json", typed), flags);
+        assert!(large < small + MOST_MORE_KIB, "{what}: {large} KiB, ten files: {small} KiB");
+        assert_eq!(code, Some(0), "{what}");
     }
 }

@@ -747,3 +747,54 @@ fn refused_names_are_counted_in_the_status_the_metrics_and_on_the_page() {
     assert_eq!(operator.metric("stroll_refused_names{job=\"stream\"}"), Some(6.0));
     assert_eq!(operator.job("tree").unwrap()["files"], 0);
 }
+
+/// Serves a folder with one file that is at another host.
+fn redirecting(to: &str) -> String {
+    let (listener, to) = (TcpListener::bind("127.0.0.1:0").unwrap(), to.to_owned());
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+            let first = lines.next().unwrap_or_default();
+            while lines.next().is_some_and(|line| !line.is_empty()) {}
+            let page = "<title>Index of /</title><pre><a href=\"../\">../</a>\n<a href=\"f\">f</a>  06-Nov-1994 08:49  5\n</pre>";
+            let (status, body) = match first.split(' ').nth(1) {
+                Some(path) if path.ends_with('/') => ("200 OK\r\ncontent-type: text/html".to_owned(), page),
+                _ => (format!("302 Found\r\nlocation: {to}f"), ""),
+            };
+            let length = body.len();
+            let head = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+            let body = if first.starts_with("HEAD ") { "" } else { body };
+            let _ = stream.write_all(format!("{head}{body}").as_bytes());
+        }
+    });
+    url
+}
+
+#[test]
+fn jobs_follow_redirects_to_the_hosts_of_the_settings_only() {
+    let web = Web::start(Kind::Nginx);
+    web.put("f", b"12345", 1_000_000);
+    let source = redirecting(&web.http("").to_string().replace("127.0.0.1", "localhost"));
+    for (hosts, is_allowed) in
+        [("[\"localhost\"]", true), ("[\"elsewhere.invalid\"]", false), ("[\"*\"]", true)]
+    {
+        let mut operator = Operator::new(&source, SLOTS);
+        let (stream, tree) = (operator.quoted("stream"), operator.quoted("tree"));
+        operator.set(&format!(
+            "[transfer]\nfollow_to = {hosts}\nretries = 0\n\
+             [[subscribe]]\nname = \"stream\"\nurl = \"{source}\"\nto = {stream}\nsince = \"all\"\npoll = \"1s\"\nsettle = \"0s\"\n\
+             [[mirror]]\nname = \"tree\"\nurl = \"{source}\"\nto = {tree}\nevery = \"1s\"\n"
+        ));
+        operator.run(&[]);
+        for job in ["stream", "tree"] {
+            if is_allowed {
+                let file = operator.path(job).join("f");
+                operator.wait_until(job, |_| fs::read(&file).is_ok_and(|bytes| bytes == b"12345"));
+            } else {
+                operator.wait_until(job, |operator| operator.count(job, "errors") > 0);
+                assert!(!operator.path(job).join("f").exists(), "{job} with {hosts}");
+            }
+        }
+    }
+}

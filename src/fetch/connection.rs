@@ -11,6 +11,7 @@
 //! `read` may be cancelled at any time. Any other call that is cancelled leaves a connection that throws its socket away
 //! before the next one.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 
 use bytes::Bytes;
@@ -150,23 +151,42 @@ impl PackedListing {
         self.with_entries(|entries| entries.into_iter().collect())
     }
 
-    /// Applies the rule of `--portable-names`.
+    /// Refuses names that not every platform can hold (`--portable-names`). Twins are another matter, see
+    /// [`refuse_twins`](Self::refuse_twins).
     pub fn keep_portable(&mut self) {
         self.refuse_if(|entry| entry.name.check_portable().err());
-        self.refuse_twins();
     }
 
-    /// Refuses names that differ only in case or Unicode composition from one before them, for a target that does not
-    /// distinguish them. Entries are sorted, so the same one wins every time.
-    pub fn refuse_twins(&mut self) {
-        let shared = self.entries.twins(&[]);
-        if shared.is_empty() {
-            return;
-        }
-        let mut taken = std::collections::BTreeSet::new();
+    /// Names, folded, that differ only in case or Unicode composition from another one.
+    pub fn twins(&self) -> BTreeSet<String> {
+        let links: Vec<&Name> = self.links.iter().map(|link| &link.name).collect();
+        self.entries.twins(&links)
+    }
+
+    /// Refuses all of these `twins` but the first one that is meant, for a target that does not distinguish them. Entries are
+    /// sorted and come before links, so the same one stays every time.
+    pub fn refuse_twins(&mut self, twins: &BTreeSet<String>, is_meant: impl Fn(&Name, EntryKind) -> bool) {
+        let mut taken = BTreeSet::new();
         self.refuse_if(|entry| {
-            let folded = entry.name.folded();
-            (shared.contains(&folded) && !taken.insert(folded)).then_some(NameError::Twice)
+            let key = entry.name.folded();
+            let is_free = !twins.contains(&key) || !is_meant(&entry.name, entry.kind) || taken.insert(key);
+            (!is_free).then_some(NameError::Twice)
+        });
+        self.refuse_links(|name| {
+            let key = name.folded();
+            (twins.contains(&key) && !taken.insert(key)).then_some(NameError::Twice)
+        });
+    }
+
+    /// Refuses the links whose names a rule objects to.
+    pub fn refuse_links(&mut self, mut rule: impl FnMut(&Name) -> Option<NameError>) {
+        let refused = &mut self.refused;
+        self.links.retain(|link| match rule(&link.name) {
+            Some(why) => {
+                refused.push((escape(&link.name.to_string()), why));
+                false
+            }
+            None => true,
         });
     }
 

@@ -28,10 +28,10 @@ const FILE_LIMIT: u64 = 16 << 20;
 pub fn client_config(trusted: Option<&Path>) -> Result<Arc<ClientConfig>, Fault> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match trusted {
-        Some(file) => Arc::new(of_file(file, provider.clone())?),
+        Some(file) => Arc::new(Trusting { trust: of_file(file, &provider)?, provider: provider.clone() }),
         None => match Verifier::new(provider.clone()) {
             Ok(verifier) => Arc::new(verifier),
-            Err(_) => Arc::new(Nobody { provider: provider.clone() }),
+            Err(_) => Arc::new(Trusting { trust: Nobody, provider: provider.clone() }),
         },
     };
     let config = ClientConfig::builder_with_provider(provider)
@@ -103,7 +103,7 @@ fn with_plain(said: String, advice: Advice) -> String {
     }
 }
 
-fn of_file(file: &Path, provider: Arc<CryptoProvider>) -> Result<Named, Fault> {
+fn of_file(file: &Path, provider: &Arc<CryptoProvider>) -> Result<Named, Fault> {
     let name = file.display();
     let local =
         |source: io::Error| Fault::Local { what: format!("cannot read the certificates in {name}"), source };
@@ -122,24 +122,49 @@ fn of_file(file: &Path, provider: Arc<CryptoProvider>) -> Result<Named, Fault> {
     Named::new(certificates, provider).map_err(wrong)
 }
 
-/// Trusts nobody, and says why.
-#[derive(Debug)]
-struct Nobody {
-    provider: Arc<CryptoProvider>,
+/// A certificate chain that a server shows.
+struct Shown<'a> {
+    end_entity: &'a CertificateDer<'a>,
+    intermediates: &'a [CertificateDer<'a>],
+    name: &'a ServerName<'a>,
+    ocsp_response: &'a [u8],
+    now: UnixTime,
 }
 
-impl ServerCertVerifier for Nobody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
+/// A rule that decides which certificates are trusted.
+trait Trust: std::fmt::Debug + Send + Sync {
+    fn check(&self, shown: &Shown<'_>) -> Result<ServerCertVerified, rustls::Error>;
+}
+
+/// Trusts no certificate, and says why.
+#[derive(Debug)]
+struct Nobody;
+
+impl Trust for Nobody {
+    fn check(&self, _: &Shown<'_>) -> Result<ServerCertVerified, rustls::Error> {
         Err(rustls::Error::General(
             "this machine knows no authorities; install ca-certificates, or name a file of them with --ca-file".into(),
         ))
+    }
+}
+
+/// Checks certificates by a rule, and signatures as usual.
+#[derive(Debug)]
+struct Trusting<T> {
+    trust: T,
+    provider: Arc<CryptoProvider>,
+}
+
+impl<T: Trust> ServerCertVerifier for Trusting<T> {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.trust.check(&Shown { end_entity, intermediates, name, ocsp_response, now })
     }
 
     fn verify_tls12_signature(
@@ -211,7 +236,8 @@ mod tests {
 
     #[test]
     fn without_authorities_there_is_a_message_that_names_the_cure() {
-        let nobody = Nobody { provider: Arc::new(rustls::crypto::ring::default_provider()) };
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let nobody = Trusting { trust: Nobody, provider };
         let certificate = CertificateDer::from(vec![0]);
         let name = ServerName::try_from("localhost").expect("a name");
         let error = nobody.verify_server_cert(

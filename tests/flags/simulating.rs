@@ -46,6 +46,7 @@ const ROWS: &[Row] = &[
     (&["slot"], TOKEN, &["--slot", "2s"]),
     (&["skip"], &TOKEN_RULES_CLASSIC, &["--skip", "1s"]),
     (&["active"], TOKEN, &["--active", "2"]),
+    (&["active"], WHOLE, &["--active", "2"]),
     (&["min-interval"], &TOKEN_RULES_CLASSIC, &["--min-interval", "100s"]),
     (&["max-interval"], TOKEN_EARLY, &["--max-interval", "50s"]),
     (&["regeneration-mean"], &TOKEN_RULES_CLASSIC, &["--regeneration-mean", "100s"]),

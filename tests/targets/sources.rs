@@ -15,6 +15,8 @@ const NOW_S: i64 = 1_700_000_000;
 fn check(mut listing: PackedListing) {
     check_entries(&listing);
     listing.keep_portable();
+    let twins = listing.twins();
+    listing.refuse_twins(&twins, |_, _| true);
     check_entries(&listing);
     let mut folded = std::collections::BTreeSet::new();
     for entry in listing.entries.iter() {

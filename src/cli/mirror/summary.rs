@@ -8,7 +8,7 @@ use stroll::base::units::human_size;
 use stroll::fetch::Fault;
 use stroll::fetch::engine::PullError;
 use stroll::jobs::mirror::delete::Refusal;
-use stroll::jobs::mirror::{Counts, Links, Outcome, Planned, Spec, Trouble, What};
+use stroll::jobs::mirror::{Counts, Links, Outcome, Plan, Spec, Trouble, What};
 
 use crate::cli::bars::{Bars, chain};
 use crate::cli::ending::Stopped;
@@ -26,7 +26,7 @@ struct Report<'a> {
     #[serde(flatten)]
     report: serde_json::Value,
     #[serde(skip_serializing_if = "Option::is_none")]
-    plan: Option<&'a [Planned]>,
+    plan: Option<&'a Plan>,
 }
 
 /// The end of a mirror.
@@ -91,7 +91,8 @@ impl Summary<'_> {
     }
 
     fn print_plan(&self, out: &mut impl io::Write) -> io::Result<()> {
-        for planned in &self.outcome.found.planned {
+        for planned in self.outcome.found.planned.iter() {
+            let planned = planned?;
             let size = planned.size.map_or("size unknown".into(), human_size);
             writeln!(out, "pull {} ({size}, {})", planned.path, planned.why.word())?;
         }
@@ -163,7 +164,7 @@ impl Summary<'_> {
             "not_deleted_because": refusal.as_ref().map(ToString::to_string),
             "delete_error": delete_error.as_ref().map(ToString::to_string),
         });
-        Report { report, plan: self.spec.dry_run.then_some(&found.planned[..]) }
+        Report { report, plan: self.spec.dry_run.then_some(&found.planned) }
     }
 
     /// All is well, or an error with the exit code that says what is not.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::settle::Settling;
+use super::settle::{Deferral, Settling};
 use crate::fetch::plan::Planner;
 
 /// The first time after which what was pulled is made durable; then it doubles up to the longest. A pull that is killed early
@@ -36,6 +36,7 @@ pub(super) struct Books<'a> {
     pub(super) is_begun: bool,
     /// Whether another write would show in the file's date.
     pub(super) settling: Settling,
+    pub(super) deferral: &'a mut Deferral,
     /// The end of a file of unknown length was seen.
     pub(super) is_ended: bool,
     checkpoint_at: Instant,
@@ -43,7 +44,7 @@ pub(super) struct Books<'a> {
 }
 
 impl<'a> Books<'a> {
-    pub(super) fn new(planner: &'a mut Planner, is_resumed: bool) -> Self {
+    pub(super) fn new(planner: &'a mut Planner, deferral: &'a mut Deferral, is_resumed: bool) -> Self {
         Self {
             planner,
             claimed: Vec::new(),
@@ -52,6 +53,7 @@ impl<'a> Books<'a> {
             is_resumed,
             is_begun: false,
             settling: Settling::default(),
+            deferral,
             is_ended: false,
             checkpoint_at: Instant::now() + CHECKPOINT_FIRST,
             checkpoint_after: CHECKPOINT_FIRST,

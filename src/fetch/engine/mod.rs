@@ -29,6 +29,7 @@ use super::{Address, Connection, Cut, Fault, Slot, Version};
 use shared::Shared;
 
 pub use follow::{Followed, follow};
+pub use settle::Deferral;
 
 /// A file that changes this often while it is pulled is not worth another try now.
 const RESTARTS: u32 = 3;
@@ -51,6 +52,9 @@ pub enum Outcome {
     Complete,
     /// The slot is over, or what is left of it is not worth a request.
     SlotOver,
+    /// The file was written just now, so nothing can tell its versions apart: it is to be pulled again after this time. In
+    /// limited slots only; meanwhile the slot is free for other files.
+    Unsettled(Duration),
 }
 
 /// What happens during a pull, for people to see.
@@ -140,28 +144,34 @@ impl Pull<'_> {
     }
 }
 
-/// Pulls what is missing of a file, over all these connections, until it is complete or the slot is over.
+/// Pulls what is missing of a file, over all these connections, until it is complete or the slot is over. `deferral` is
+/// kept from pull to pull of one file.
 pub async fn pull<C: Connection, S: Store>(
     connections: &mut [C],
     store: &mut S,
     planner: &mut Planner,
+    deferral: &mut Deferral,
     with: Pull<'_>,
 ) -> Result<Outcome, PullError> {
-    let mut restarts = 0;
+    let mut restarts = std::mem::take(&mut deferral.restarts);
     if cannot_be_proved(store, with.slot) {
         store.restart().await?;
         with.watch.on(Event::Restarted(Restart::Fresh));
     }
     loop {
-        match attempt(connections, store, planner, with).await {
+        match attempt(connections, store, planner, deferral, with).await {
             Err(PullError::Source(Fault::Changed)) if restarts < RESTARTS => {
                 restarts += 1;
+                deferral.begin_anew();
                 store.restart().await?;
                 with.watch.on(Event::Restarted(Restart::Changed));
             }
             Ok(Outcome::Complete) => return Ok(Outcome::Complete),
             // Whatever happened: nothing more may come, and what is here is worth keeping.
             other => {
+                if matches!(other, Ok(Outcome::Unsettled(_))) {
+                    deferral.restarts = restarts;
+                }
                 join_all(connections.iter_mut().map(Connection::cut)).await;
                 store.checkpoint();
                 return other;
@@ -183,13 +193,14 @@ async fn attempt<C: Connection, S: Store>(
     connections: &mut [C],
     store: &mut S,
     planner: &mut Planner,
+    deferral: &mut Deferral,
     with: Pull<'_>,
 ) -> Result<Outcome, PullError> {
     let Some((first, others)) = connections.split_first_mut() else {
         return Err(Fault::Unsupported("a pull without a connection".into()).into());
     };
     let connections = 1 + others.len();
-    let mut shared = Shared::new(store, planner, with);
+    let mut shared = Shared::new(store, planner, deferral, with);
     if others.is_empty() || !shared.agree_on_version(first).await? {
         return shared.work(first).await;
     }
@@ -200,6 +211,10 @@ async fn attempt<C: Connection, S: Store>(
         // Ranges that a refused connection had claimed are left.
         return shared.work(first).await;
     }
-    let all = outcome == Outcome::Complete && others.iter().all(|other| *other == Some(Outcome::Complete));
-    Ok(if all { Outcome::Complete } else { Outcome::SlotOver })
+    let outcomes = others.into_iter().flatten().chain([outcome]);
+    let is_incomplete = |outcome: &Outcome| *outcome != Outcome::Complete;
+    Ok(outcomes
+        .filter(is_incomplete)
+        .min_by_key(|outcome| *outcome != Outcome::SlotOver)
+        .unwrap_or(Outcome::Complete))
 }

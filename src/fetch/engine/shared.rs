@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::books::Books;
 use super::pace::Pace;
+use super::settle::Deferral;
 use super::{Event, Outcome, Pull, PullError, Restart};
 use crate::fetch::plan::Planner;
 use crate::fetch::store::Store;
@@ -39,7 +40,7 @@ enum Next {
 enum Ended {
     Whole,
     Cut,
-    /// The file's date is too young to tell whether it is being written, and it does not come at once.
+    /// The file's date is too young to tell whether it is being written, and it does not come at once. Nothing is kept.
     Unsettled(Duration),
 }
 
@@ -53,8 +54,13 @@ struct Body {
 }
 
 impl<'a, S: Store> Shared<'a, S> {
-    pub(super) fn new(store: &'a mut S, planner: &'a mut Planner, with: Pull<'a>) -> Self {
-        let books = Books::new(planner, !store.have().is_empty());
+    pub(super) fn new(
+        store: &'a mut S,
+        planner: &'a mut Planner,
+        deferral: &'a mut Deferral,
+        with: Pull<'a>,
+    ) -> Self {
+        let books = Books::new(planner, deferral, !store.have().is_empty());
         Self { store: AsyncMutex::new(store), books: Mutex::new(books), with, connections: 1 }
     }
 
@@ -96,8 +102,17 @@ impl<'a, S: Store> Shared<'a, S> {
                 Next::Range { from, length } => {
                     let ended = self.range(connection, from, length).await;
                     self.books().claimed.retain(|claimed| claimed.start != from);
-                    if ended? == Ended::Cut {
-                        return Ok(Outcome::SlotOver);
+                    match ended? {
+                        Ended::Whole => {}
+                        Ended::Cut => return Ok(Outcome::SlotOver),
+                        Ended::Unsettled(wait) if self.with.slot.is_limited() => {
+                            self.books().deferral.begin();
+                            return Ok(Outcome::Unsettled(wait));
+                        }
+                        Ended::Unsettled(wait) => {
+                            self.books().begin_anew();
+                            self.wait(wait).await;
+                        }
                     }
                 }
             }
@@ -195,14 +210,14 @@ impl<'a, S: Store> Shared<'a, S> {
             };
             if let Some(wait) = self.settles_in(&opened.version).await {
                 connection.cut().await;
-                return Ok(self.wait_until_settled(wait).await);
+                return Ok(Ended::Unsettled(wait));
             }
             let pulled = self.body(connection, at, first).await;
             let Body { ended, bytes, held_back } = pulled.map_err(|error| explained(error, &opened))?;
-            if let Ended::Unsettled(wait) = ended {
+            if let Ended::Unsettled(_) = ended {
                 self.store.lock().await.restart().await?;
                 self.with.watch.on(Event::Restarted(Restart::JustWritten));
-                return Ok(self.wait_until_settled(wait).await);
+                return Ok(ended);
             }
             let mut books = self.books();
             books.planner.measured(bytes, waited, begun.elapsed(), held_back);
@@ -215,6 +230,8 @@ impl<'a, S: Store> Shared<'a, S> {
     /// Whether the source's word will not do to say that more bytes are of the version of those that are there.
     async fn is_doubtful(&self) -> bool {
         let store = self.store.lock().await;
+        // A weak version does not even prove to be the same as itself.
+        let is_weak = |version: &Version| version.compare(version) != Sameness::Same;
         !store.have().is_empty() && store.version().is_none_or(is_weak)
     }
 
@@ -393,33 +410,33 @@ impl<'a, S: Store> Shared<'a, S> {
             return Ok(Outcome::Complete);
         }
         let Some(version) = version.filter(|_| !is_short) else { return Ok(Outcome::Complete) };
-        let verified = async {
-            let sameness = connection.verify(self.with.address, &version).await?;
-            match version.settles_in_s() {
-                // Bytes came while another write would not have shown: only a date that moves by itself is believed. In a
-                // slot nothing is waited for, see `settles_in`.
-                Some(wait_s) if sameness == Sameness::Unknown && !self.with.slot.is_limited() => {
-                    tokio::time::sleep(Duration::from_secs(wait_s)).await;
-                    let is_same = connection.verify(self.with.address, &version).await? == Sameness::Same;
-                    Ok(is_same)
-                }
-                _ => Ok::<_, Fault>(sameness != Sameness::Changed),
+        loop {
+            let sameness = tokio::select! {
+                biased;
+                () = self.with.slot.over() => return Ok(Outcome::SlotOver),
+                verified = connection.verify(self.with.address, &version) => verified?,
+            };
+            // Bytes came while another write would not have shown: only a date that moves by itself is believed, and that is
+            // seen later.
+            let wait =
+                version.settles_in_s().filter(|_| sameness == Sameness::Unknown).map(Duration::from_secs);
+            match wait.map(|wait| self.books().deferral.check_in(wait)) {
+                None if sameness == Sameness::Changed => return Err(Fault::Changed.into()),
+                None => return self.has_begun().await,
+                Some(None) => return Err(Fault::Changed.into()),
+                Some(Some(left)) if self.with.slot.is_limited() => return Ok(Outcome::Unsettled(left)),
+                Some(Some(left)) => self.wait(left).await,
             }
-        };
-        let is_same = tokio::select! {
-            biased;
-            () = self.with.slot.over() => return Ok(Outcome::SlotOver),
-            verified = verified => verified?,
-        };
-        if is_same { self.has_begun().await } else { Err(Fault::Changed.into()) }
+        }
     }
 
     /// How long to wait before the first byte of this version, see [`super::settle::Settling`].
     async fn settles_in(&self, version: &Version) -> Option<Duration> {
         let store = self.store.lock().await;
-        // In a slot others wait for the token: streams have `--settle` instead, and a mirror pulls such a file once more.
-        let is_first = self.is_alone() && store.have().is_empty() && !self.with.slot.is_limited();
-        if is_first { self.books().settling.begin(version, store.can_restart()) } else { None }
+        let mut books = self.books();
+        let may_wait = !self.with.slot.is_limited() || books.deferral.is_allowed();
+        let is_first = self.is_alone() && store.have().is_empty() && may_wait;
+        if is_first { books.settling.begin(version, store.can_restart()) } else { None }
     }
 
     /// How long to wait for a file of just now that does not come at once.
@@ -428,14 +445,11 @@ impl<'a, S: Store> Shared<'a, S> {
         books.settling.due().filter(|_| !books.is_quick())
     }
 
-    /// Waits; the next range begins anew.
-    async fn wait_until_settled(&self, wait: Duration) -> Ended {
-        self.books().begin_anew();
+    async fn wait(&self, wait: Duration) {
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
             () = self.with.slot.over() => {}
         }
-        Ended::Whole
     }
 
     /// A part that was whole already, and of which the source has just said that it is still so, has not begun yet.
@@ -466,11 +480,6 @@ enum Accepted {
     Compare,
     /// Some bytes must say that it is the same file.
     Doubtful,
-}
-
-/// Whether a version does not even prove to be the same as itself.
-fn is_weak(version: &Version) -> bool {
-    version.compare(version) != Sameness::Same
 }
 
 /// Says of a broken transfer that it cannot be continued, if so.

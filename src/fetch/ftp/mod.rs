@@ -17,6 +17,12 @@
 //! | `folders` | listings |
 //! | `replies` | what the server's words mean (pure) |
 //! | `pace` | how long a source may take |
+//!
+//! The control connection is our own, and of the crate suppaftp only the words for reply codes are used. Its client takes no
+//! greeting but 220, waits for ever for a reply without text (`250` and the end of the line), and fuses AUTH with PBSZ and PROT
+//! before the login, each with one code only, so servers that answer otherwise could not be used; its parsers of replies are
+//! private, and its parser of listings takes no names that are not UTF-8 and no months that are not English. A second client
+//! for the servers that it takes would have to be kept in step with this one, which has to serve all of them anyway.
 
 mod control;
 mod folders;

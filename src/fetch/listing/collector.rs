@@ -221,6 +221,7 @@ fn shown_whole(name: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fetch::EntryKind;
 
     fn found(name: &str, kind: Kind) -> Found<'_> {
         Found { name: name.as_bytes(), kind, size: Some(1), when: When::Somewhere(60) }
@@ -258,29 +259,42 @@ mod tests {
         assert_eq!((listing.entries.len(), listing.others, listing.refused.len()), (0, 1, 0));
     }
 
+    fn refuse_twins(listing: &mut PackedListing, is_meant: impl Fn(&Name, EntryKind) -> bool) {
+        let twins = listing.twins();
+        listing.refuse_twins(&twins, is_meant);
+    }
+
     #[test]
     fn twins_are_kept_unless_the_target_cannot_tell_them_apart() {
         for twins in [["README", "readme"], ["readme", "README"]] {
             let mut listing = listing(false, &twins.map(|name| (name, Kind::File)));
             assert_eq!(names(&listing), ["README", "readme"]);
             assert_eq!(listing.refused, []);
-            listing.refuse_twins();
+            refuse_twins(&mut listing, |_, _| true);
             assert_eq!(names(&listing), ["README"], "the same one, in whatever order they come");
             assert_eq!(listing.refused, [("readme".to_owned(), NameError::Twice)]);
         }
         let mut listing = listing(false, &[("e\u{301}", Kind::File), ("\u{e9}", Kind::File)]);
-        listing.refuse_twins();
+        refuse_twins(&mut listing, |_, _| true);
         assert_eq!((listing.entries.len(), listing.refused.len()), (1, 1));
     }
 
     #[test]
+    fn a_twin_that_is_not_meant_takes_no_name() {
+        let mut listing = listing(false, &["README", "ReadMe", "readme"].map(|name| (name, Kind::File)));
+        refuse_twins(&mut listing, |name, _| name.as_str() != "README");
+        assert_eq!(names(&listing), ["README", "ReadMe"], "the first one will be left out");
+        assert_eq!(listing.refused, [("readme".to_owned(), NameError::Twice)]);
+    }
+
+    #[test]
     fn the_portable_rule_refuses_what_is_not_safe_on_every_platform() {
-        let all = ["A", "T12:00", "a", "b\\c", "ok"].map(|name| (name, Kind::File));
+        let all = ["A", "T12:00", "b\\c", "ok"].map(|name| (name, Kind::File));
         let mut listing = listing(false, &all);
-        assert_eq!(listing.entries.len(), 5);
+        assert_eq!(listing.entries.len(), 4);
         listing.keep_portable();
         assert_eq!(names(&listing), ["A", "ok"]);
-        assert_eq!(listing.refused.len(), 3);
+        assert_eq!(listing.refused.len(), 2);
     }
 
     #[test]

@@ -3,20 +3,7 @@
 //! A date that can be read in two ways (`05/04/2026`), or that lacks its year, is found but has no value.
 
 use super::times::seconds;
-
-/// Names of months from January to December, each language as prefixes that are unique in it, lower case.
-const MONTHS: [[&str; 12]; 10] = [
-    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
-    ["jan", "feb", "mär", "apr", "mai", "jun", "jul", "aug", "sep", "okt", "nov", "dez"],
-    ["jän", "feb", "mrz", "apr", "mai", "jun", "jul", "aug", "sep", "okt", "nov", "dez"],
-    ["janv", "fév", "mars", "avr", "mai", "juin", "juil", "aoû", "sep", "oct", "nov", "déc"],
-    ["ene", "feb", "mar", "abr", "may", "jun", "jul", "ago", "sep", "oct", "nov", "dic"],
-    ["gen", "feb", "mar", "apr", "mag", "giu", "lug", "ago", "set", "ott", "nov", "dic"],
-    ["jan", "fev", "mar", "abr", "mai", "jun", "jul", "ago", "set", "out", "nov", "dez"],
-    ["jan", "feb", "maa", "apr", "mei", "jun", "jul", "aug", "sep", "okt", "nov", "dec"],
-    ["янв", "фев", "мар", "апр", "мая", "июн", "июл", "авг", "сен", "окт", "ноя", "дек"],
-    ["sty", "lut", "mar", "kwi", "maj", "cze", "lip", "sie", "wrz", "paź", "lis", "gru"],
-];
+use super::words::month_of_word;
 
 /// Endings that full names of months have behind the prefixes: longer words are not months.
 const LONGEST_MONTH_CHARS: usize = 12;
@@ -393,16 +380,7 @@ fn is_valid(month: i8, day: i8) -> bool {
 }
 
 fn month(word: &str) -> Option<i8> {
-    if word.chars().count() > LONGEST_MONTH_CHARS {
-        return None;
-    }
-    let mut found = MONTHS.iter().filter_map(|names| {
-        let index = names.iter().position(|name| word.starts_with(name))?;
-        i8::try_from(index + 1).ok()
-    });
-    let first = found.next()?;
-    // A word that is another month in another language is none.
-    found.all(|other| other == first).then_some(first)
+    month_of_word(word).filter(|_| word.chars().count() <= LONGEST_MONTH_CHARS)
 }
 
 #[cfg(test)]

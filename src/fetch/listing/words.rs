@@ -59,6 +59,17 @@ pub(super) fn month(text: &[u8]) -> Option<i8> {
     }
 }
 
+/// The same for a word in lower case that may have another ending (`listopada`, `marraskuuta`): the longest beginning decides.
+pub(super) fn month_of_word(word: &str) -> Option<i8> {
+    let begins = |words: &str| {
+        let beginnings = words.split_whitespace().filter(|beginning| word.starts_with(beginning));
+        beginnings.map(str::len).max()
+    };
+    let found = MONTHS.iter().enumerate().filter_map(|(index, words)| Some((begins(words)?, index)));
+    let (_, index) = found.max()?;
+    i8::try_from(index + 1).ok()
+}
+
 /// Whether this is the first word of a total.
 pub(super) fn is_total(text: &[u8]) -> bool {
     let text = text.strip_suffix(b":").unwrap_or(text);

@@ -10,6 +10,9 @@ use rustix::io::Errno;
 use super::digest::Digest;
 use crate::fetch::fault::escape;
 
+/// Steps at which a file system objects to a name. Elsewhere the same error number has other meanings.
+const NAMING: [&str; 3] = ["make the file", "make the folder", "rename the finished file"];
+
 /// What went wrong.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SinkError {
@@ -33,6 +36,12 @@ pub enum SinkError {
     #[error("{}: the name is too long for this file system; choose a shorter one with -o, or leave the file out with --exclude", shown(.path))]
     NameTooLong {
         /// The file.
+        path: PathBuf,
+    },
+    /// The file system does not take the name, whatever its length: vfat refuses `:`, others what is not UTF-8.
+    #[error("{}: this file system does not allow the name; choose another one with -o, another folder, or leave the file out with --exclude", shown(.path))]
+    NameRefused {
+        /// The file or folder.
         path: PathBuf,
     },
     /// A folder is where the file should be.
@@ -179,6 +188,8 @@ impl SinkError {
             Errno::DQUOT => Self::DiskFull { path, needed: None, quota: true },
             Errno::ROFS => Self::ReadOnly { path },
             Errno::NAMETOOLONG => Self::NameTooLong { path },
+            Errno::ILSEQ => Self::NameRefused { path },
+            Errno::INVAL if NAMING.contains(&doing) => Self::NameRefused { path },
             Errno::ISDIR => Self::IsFolder { path },
             Errno::NOTDIR => Self::NotAFolder { path, link: false },
             Errno::LOOP => Self::NotAFile { path, what: "a symbolic link" },
@@ -222,10 +233,16 @@ mod tests {
             (Errno::ISDIR, "move it away"),
             (Errno::ACCESS, "check who owns"),
             (Errno::LOOP, "symbolic link"),
+            (Errno::ILSEQ, "does not allow the name"),
+            (Errno::INVAL, "cannot write"),
             (Errno::IO, "cannot write"),
         ] {
             let said = SinkError::at(path, "write", errno).to_string();
             assert!(said.starts_with("/data/x.part: ") && said.contains(helps), "{said}");
+        }
+        for doing in NAMING {
+            let said = SinkError::at(path, doing, Errno::INVAL).to_string();
+            assert!(said.contains("does not allow the name"), "{doing}: {said}");
         }
     }
 

@@ -5,19 +5,19 @@
 
 use std::sync::Arc;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::danger::{ServerCertVerified, ServerCertVerifier as _};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, RootCertStore};
 
 use super::certificate::Certificate;
+use super::{Shown, Trust};
 
 /// The certificates of a file.
 #[derive(Debug)]
 pub(super) struct Named {
-    provider: Arc<CryptoProvider>,
     /// `None` if there is no authority among them.
     authorities: Option<Arc<WebPkiServerVerifier>>,
     certificates: Vec<(CertificateDer<'static>, Certificate)>,
@@ -27,7 +27,7 @@ impl Named {
     /// The error says what is wrong with one of them.
     pub(super) fn new(
         certificates: Vec<CertificateDer<'static>>,
-        provider: Arc<CryptoProvider>,
+        provider: &Arc<CryptoProvider>,
     ) -> Result<Self, String> {
         let mut store = RootCertStore::empty();
         let mut all = Vec::new();
@@ -42,56 +42,26 @@ impl Named {
         let authorities = if store.is_empty() {
             None
         } else {
-            let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(&provider));
+            let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(provider));
             Some(builder.build().map_err(|error| error.to_string())?)
         };
-        Ok(Self { provider, authorities, certificates: all })
+        Ok(Self { authorities, certificates: all })
     }
 }
 
-impl ServerCertVerifier for Named {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
+impl Trust for Named {
+    fn check(&self, shown: &Shown<'_>) -> Result<ServerCertVerified, rustls::Error> {
+        let Shown { end_entity, intermediates, name, ocsp_response, now } = *shown;
         if let Some((der, certificate)) = self.certificates.iter().find(|(der, _)| der == end_entity) {
             certificate.check_time(now)?;
-            return certificate.check_name(der, server_name).map(|()| ServerCertVerified::assertion());
+            return certificate.check_name(der, name).map(|()| ServerCertVerified::assertion());
         }
         match &self.authorities {
             Some(authorities) => {
-                authorities.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+                authorities.verify_server_cert(end_entity, intermediates, name, ocsp_response, now)
             }
             None => Err(CertificateError::UnknownIssuer.into()),
         }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -143,11 +113,12 @@ mod tests {
         name: &str,
     ) -> Result<(), CertificateError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let named = Named::new(vec![trusted.clone()], provider).unwrap();
+        let named = Named::new(vec![trusted.clone()], &provider).unwrap();
         // 2026
         let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(1_790_000_000));
         let name = ServerName::try_from(name).unwrap();
-        match named.verify_server_cert(shown, &[], &name, &[], now) {
+        let shown = Shown { end_entity: shown, intermediates: &[], name: &name, ocsp_response: &[], now };
+        match named.check(&shown) {
             Ok(_) => Ok(()),
             Err(rustls::Error::InvalidCertificate(why)) => Err(why),
             Err(other) => panic!("{other}"),

@@ -17,6 +17,8 @@ use std::time::Duration;
 
 use glob::{Glob, GlobError};
 
+use crate::fetch::EntryKind;
+
 /// A file of rules is not longer than this.
 const LONGEST_FILE: u64 = 1 << 20;
 
@@ -209,6 +211,14 @@ impl Filter {
         match path.strip_suffix('/') {
             Some(folder) => self.allows_folder(folder),
             None => self.allows_path(path),
+        }
+    }
+
+    /// Whether an entry is meant, as far as its name tells.
+    pub fn allows_entry(&self, path: &str, kind: EntryKind) -> bool {
+        match kind {
+            EntryKind::File => self.allows_path(path),
+            EntryKind::Folder => self.allows_folder(path),
         }
     }
 

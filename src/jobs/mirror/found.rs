@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use super::plan::Plan;
+
 use crate::fetch::engine::PullError;
 use crate::fetch::sink::SinkError;
 use crate::fetch::{EntryKind, Fault, Name, NameError};
@@ -143,6 +145,9 @@ pub enum Why {
 }
 
 impl Why {
+    pub(super) const ALL: [Self; 6] =
+        [Self::New, Self::Size, Self::Time, Self::Unsure, Self::Changed, Self::Recent];
+
     /// The word.
     pub fn word(self) -> &'static str {
         match self {
@@ -164,7 +169,7 @@ pub struct Found {
     /// What went wrong, the first thousand of it.
     pub troubles: Vec<Trouble>,
     /// What would be pulled.
-    pub planned: Vec<Planned>,
+    pub planned: Plan,
     /// What is there; empty if nobody wanted to know.
     pub seen: Seen,
     /// Entries that the filter leaves out; empty without `--delete-excluded`.
@@ -213,9 +218,10 @@ impl Found {
     }
 }
 
-/// Which paths there are, by their hashes.
+/// Which paths there are, by hashes of 64 bits: a path that is not there counts as there once in 10¹³ questions about a
+/// million paths, and is then kept.
 #[derive(Clone, Debug, Default)]
-pub struct Seen(BTreeSet<[u8; 16]>);
+pub struct Seen(BTreeSet<u64>);
 
 impl Seen {
     /// There is this file, or folder.
@@ -234,12 +240,12 @@ impl Seen {
     }
 }
 
-fn hash(path: &str, kind: EntryKind) -> [u8; 16] {
+fn hash(path: &str, kind: EntryKind) -> u64 {
     let mut hasher = blake3::Hasher::new();
     hasher.update(if kind == EntryKind::Folder { b"d" } else { b"f" }).update(path.as_bytes());
-    let mut short = [0; 16];
+    let mut short = [0; 8];
     hasher.finalize_xof().fill(&mut short);
-    short
+    u64::from_le_bytes(short)
 }
 
 /// The path of something below the root, with slashes.

@@ -6,6 +6,7 @@
 //! | [`walk`] | the way through the source's tree: what is there, and what of it is wanted |
 //! | `compare` | whether a replica is the file that a listing shows |
 //! | [`found`] | what that came to |
+//! | [`plan`] | what a dry run would pull |
 //! | `zones` | time zones of listings |
 //! | `links` | where symbolic links of the source lead |
 //! | `here` | the tree that is here, and what is remembered of it |
@@ -22,6 +23,7 @@ pub mod found;
 mod here;
 mod links;
 mod names;
+pub mod plan;
 pub mod spec;
 pub mod walk;
 mod zones;
@@ -41,6 +43,7 @@ use confirm::Confirm;
 use delete::{Doomed, Facts, Refusal, Removed, Survey, Surveyor};
 pub use found::{Counts, Found, Planned, SkippedLink, Trouble, What, Why};
 use here::{Recorder, Tree, forget_gone};
+pub use plan::Plan;
 pub use spec::{By, Compare, Delete, Links, MaxDelete, Order, Spec, SpecError};
 use walk::Walk;
 
@@ -269,7 +272,7 @@ fn look(
         None => 0,
     };
     // The real run weighs what is here after it has pulled.
-    let new = found.planned.iter().filter(|planned| planned.why == Why::New).count() as u64;
+    let new = found.planned.new_files();
     facts.files_before += new;
     facts.files_here = survey.files_here + new;
     facts.doomed = survey.doomed.len() as u64;

@@ -12,7 +12,7 @@
 //! | `asking` | asks what an entry is: names that may be folders, symbolic links |
 //!
 //! No clock, disk or socket: what is here is told by [`Replicas`]. In memory are the folders that wait, the entries of one
-//! folder, and 16 bytes for each name if somebody wants to know later what was there.
+//! folder, and 8 bytes for each name if what was there is asked for later. A plan moves to a temporary file if it is long.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
@@ -282,7 +282,7 @@ impl<R: Replicas> Walk<R> {
             Verdict::Pull(_) if !self.has_room(&item.entry) => {}
             Verdict::Pull(why) if self.spec.dry_run && self.is_plain(&item, why, at) => {
                 self.found.counts.planned += 1;
-                self.found.planned.push(Planned { path, size: item.entry.size, why });
+                self.found.planned.push(&Planned { path, size: item.entry.size, why });
             }
             Verdict::Pull(why) => return Some(self.want(place, item, why, record, at)),
         }
@@ -409,7 +409,7 @@ impl<R: Replicas> Walk<R> {
                 let more = size.unwrap_or(0).saturating_sub(entry.size.unwrap_or(0));
                 self.begun_bytes = self.begun_bytes.saturating_add(more);
                 self.found.counts.planned += 1;
-                self.found.planned.push(Planned { path, size: entry.size.or(size), why });
+                self.found.planned.push(&Planned { path, size: entry.size.or(size), why });
             }
             Fate::Interrupted => self.found.counts.left += 1,
         }

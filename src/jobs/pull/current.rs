@@ -51,8 +51,8 @@ pub(super) async fn next_from<F: Feed>(common: &Common<'_, F>, slot: &Slot) -> R
         // From here on no news is missed.
         news.as_mut().enable();
         let at = common.moment();
-        let (next, given_back) = common.work().next_or_given_back(at);
-        if let Some(task) = given_back {
+        let (next, left) = common.work().next_or_left(at);
+        if let Some(task) = left {
             return Ok(task);
         }
         let until = match next {

@@ -33,6 +33,8 @@ pub(super) struct OnItsWay {
     pub(super) place: Option<Place>,
     /// The most bytes that were ever here at once: only more are progress.
     pub(super) most_bytes: Option<u64>,
+    /// What is known of a date that is too young.
+    pub(super) deferral: engine::Deferral,
     /// Lists of checksums at the source were asked for it.
     has_asked_sums: bool,
 }
@@ -65,6 +67,7 @@ impl OnItsWay {
             reading: None,
             place: None,
             most_bytes: None,
+            deferral: engine::Deferral::default(),
             has_asked_sums: false,
         }
     }

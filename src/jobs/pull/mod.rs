@@ -284,8 +284,8 @@ pub async fn pull<F: Feed>(
     };
     run(&common, &mut workers, slots).await;
     join_all(workers.iter_mut().map(|worker| worker.finish(&common))).await;
-    let given_back = std::mem::take(&mut common.work().given_back);
-    join_all(given_back.into_iter().map(|task| task.interrupt(&common))).await;
+    let left = common.work().take_left();
+    join_all(left.into_iter().map(|task| task.interrupt(&common))).await;
     let mut totals = common.totals().clone();
     totals.elapsed_s = common.begun.elapsed().as_secs_f64();
     totals.checksums = config.sums.then(|| common.sums.into_inner().into_report());

@@ -20,7 +20,7 @@ use super::file::{Done, FileWatch, OnItsWay, Place, Prepared, algorithms, begin_
 use super::following::LastGrowing;
 use super::report::{Event, Fate};
 use super::sources::Sources;
-use super::{Common, Config, End, Feed};
+use super::{Common, Config, End, Feed, To};
 
 /// Files that wait for the disk while the next ones are pulled.
 const PENDING: usize = 256;
@@ -65,6 +65,8 @@ pub(super) enum Step {
     /// The task has ended, and the slot with it.
     DoneForNow,
     SlotOver,
+    /// The task is to go on after this time, and others meanwhile.
+    Later(Duration),
 }
 
 /// Does one task at a time.
@@ -138,6 +140,7 @@ impl Worker {
                     return TurnEnd::SlotOver;
                 }
                 Ok(Step::SlotOver) => return TurnEnd::SlotOver,
+                Ok(Step::Later(wait)) => self.set_aside(common, slot, wait).await,
                 Err(error) => {
                     if let Some(pause) = self.on_error(common, error) {
                         return pause;
@@ -174,6 +177,19 @@ impl Worker {
                 next = &mut task => return next,
                 Some((index, fate)) = self.pending.next() => common.pulled(index, fate),
             }
+        }
+    }
+
+    /// Leaves the task for later. Nothing else can go to standard output meanwhile, so a file that goes there is waited for.
+    async fn set_aside<F: Feed>(&mut self, common: &Common<'_, F>, slot: &Slot, wait: Duration) {
+        if matches!(&self.current, Some(Current::File(file)) if file.want.to == To::Stdout) {
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = slot.over() => {}
+            }
+        } else if let Some(task) = self.current.take() {
+            let until = common.moment().now + wait;
+            common.work().set_aside.push((until, task));
         }
     }
 
@@ -319,11 +335,13 @@ impl Worker {
         let before = common.totals().bytes;
         let most = *file.most_bytes.get_or_insert(place.bytes());
         let outcome = match place {
-            Place::Part(part) => engine::pull(sources, &mut **part, &mut self.planner, with).await,
+            Place::Part(part) => {
+                engine::pull(sources, &mut **part, &mut self.planner, &mut file.deferral, with).await
+            }
             Place::Stream(stream) => {
                 // A stream takes bytes in order only, so one connection must do.
                 let one = sources.get_mut(..1).unwrap_or_default();
-                engine::pull(one, &mut **stream, &mut self.planner, with).await
+                engine::pull(one, &mut **stream, &mut self.planner, &mut file.deferral, with).await
             }
         };
         let surplus = common.surplus.swap(0, Ordering::Relaxed);
@@ -339,8 +357,10 @@ impl Worker {
             file.most_bytes = Some(place.bytes());
             self.backoff.progressed();
         }
-        if outcome? == Outcome::SlotOver {
-            return Ok(Step::SlotOver);
+        match outcome? {
+            Outcome::Complete => {}
+            Outcome::SlotOver => return Ok(Step::SlotOver),
+            Outcome::Unsettled(wait) => return Ok(Step::Later(wait)),
         }
         if let Some(place) = file.place.take() {
             self.pending.push(finish(common, file, place));

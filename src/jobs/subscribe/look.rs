@@ -72,6 +72,13 @@ impl Look {
         self.is_partial = true;
     }
 
+    /// Refuses names that the target would take for another one that is meant.
+    pub(super) fn refuse_twins(&self, listing: &mut PackedListing, filter: &Filter) {
+        let twins = listing.twins();
+        let Some((_, below)) = self.asked.as_ref().filter(|_| !twins.is_empty()) else { return };
+        listing.refuse_twins(&twins, |name, kind| filter.allows_entry(&path_of(below, name), kind));
+    }
+
     /// A folder was listed. Folders in it are looked at afterwards, if that is wanted.
     /// `folders` are known as such, although the source lists them like files.
     pub(super) fn listed(

@@ -277,6 +277,7 @@ pub async fn subscribe(
                 poll: spec.poll,
                 settle: *settle,
                 recursive: *recursive,
+                refuses_twins: memory.merges_twins || config.options.portable_names,
                 follow: *follow,
             };
             let known = memory.known.clone();
@@ -334,11 +335,13 @@ struct Memory {
     known: Vec<(String, Record)>,
     since: Since,
     is_first: bool,
+    /// The target takes names that differ only in case or Unicode composition for one.
+    merges_twins: bool,
 }
 
 impl Memory {
     fn load(state: &Path, target: &Path, since: Since) -> Result<Self, SubscribeError> {
-        Folder::open_tree_target(target, true)?;
+        let merges_twins = !Folder::open_tree_target(target, true)?.distinguishes_twins();
         let manifest = Manifest::open(state, target)?;
         let mut known = Vec::new();
         manifest.for_each(|path, record| {
@@ -360,7 +363,7 @@ impl Memory {
             }
             (None, _) => since,
         };
-        Ok(Self { manifest: Arc::new(manifest), known, since, is_first })
+        Ok(Self { manifest: Arc::new(manifest), known, since, is_first, merges_twins })
     }
 
     /// What is here and was not delivered, in the order of the stream.

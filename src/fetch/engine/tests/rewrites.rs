@@ -6,12 +6,12 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::world::{Deed, Job, Link, Memory, Proof, Source};
-use crate::fetch::engine::{Event, Outcome, PullError, Restart};
+use crate::fetch::engine::{Deferral, Event, Outcome, PullError, Restart};
 use crate::fetch::store::Store as _;
 use crate::fetch::{Fault, Version};
 
 /// Proofs that show any other version, apart from one that was written within the same second.
-const PROOFS: [Proof; 4] = [Proof::Tag, Proof::DateTag, Proof::WeakTag, Proof::Date];
+const PROOFS: [Proof; 5] = [Proof::Tag, Proof::DateTag, Proof::WeakTag, Proof::NowTag, Proof::Date];
 
 const SIZE: u64 = 200_000;
 
@@ -26,6 +26,7 @@ async fn pull_all(source: &Source, job: &mut Job, links: &mut [Link], store: &mu
     for _ in 0..100 {
         match job.pull(links, store, &source.eternal()).await {
             Ok(Outcome::Complete) => return,
+            Ok(Outcome::Unsettled(wait)) => tokio::time::sleep(wait).await,
             Ok(Outcome::SlotOver) | Err(PullError::Source(Fault::Broken(_) | Fault::Changed)) => {}
             Err(error) => panic!("{error}"),
         }
@@ -106,6 +107,74 @@ async fn a_fresh_file_goes_on_from_slot_to_slot() {
     assert_eq!((store.bytes.len() as u64, job.seen.restarts()), (SIZE, 0));
 }
 
+/// Pulls in one slot after the other; gives how many there were and how long those took together.
+async fn pull_in_slots(
+    source: &Source,
+    job: &mut Job,
+    store: &mut Memory,
+    length: Duration,
+) -> (u32, Duration) {
+    let mut in_slots = Duration::ZERO;
+    for slots in 1..100 {
+        let begun = tokio::time::Instant::now();
+        let outcome = job.pull(&mut [source.connect()], store, &source.slot(length)).await;
+        in_slots += begun.elapsed();
+        match outcome {
+            Ok(Outcome::Complete) => return (slots, in_slots),
+            Ok(Outcome::Unsettled(wait)) => tokio::time::sleep(wait).await,
+            Ok(Outcome::SlotOver) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("never complete");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_of_just_now_is_left_for_a_later_slot() {
+    for proof in [Proof::DateTag, Proof::Date] {
+        let source = Source::by_the_clock(SIZE).with(|world| (world.proof, world.rate) = (proof, RATE));
+        let (mut job, mut store) = (Job::new(), Memory::default());
+        let first =
+            job.pull(&mut [source.connect()], &mut store, &source.slot(Duration::from_secs(10))).await;
+        assert_eq!(first.expect("no fault"), Outcome::Unsettled(Duration::from_secs(2)));
+        assert_eq!(store.bytes.len(), 0, "another write would not show");
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let (slots, in_slots) = pull_in_slots(&source, &mut job, &mut store, Duration::from_secs(10)).await;
+        assert_eq!((slots, store.bytes), (1, source.world().now().whole().to_vec()), "{proof:?}");
+        assert!(in_slots < Duration::from_millis(1_100), "1 s to pull, not {in_slots:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_always_dated_now_is_complete_after_some_slots() {
+    for length in [Duration::from_millis(400), Duration::from_secs(10)] {
+        let source =
+            Source::by_the_clock(SIZE).with(|world| (world.proof, world.rate) = (Proof::NowTag, RATE));
+        let (begun, mut job, mut store) = (tokio::time::Instant::now(), Job::new(), Memory::default());
+        pull_in_slots(&source, &mut job, &mut store, length).await;
+        assert_eq!(store.bytes, source.world().now().whole());
+        let took = begun.elapsed().as_secs_f64();
+        assert!(took < 10.0, "slots of {length:?}: {took} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_written_twice_in_one_second_is_not_mixed_in_slots() {
+    for length in [Duration::from_millis(300), Duration::from_secs(10)] {
+        for at in [15_000, 100_000, 195_000, 450_000] {
+            let deeds = [(at, Deed::Rewrite), (at + 10_000, Deed::Rewrite)];
+            let source = Source::by_the_clock(SIZE).with(|world| {
+                (world.proof, world.rate, world.deeds) = (Proof::DateTag, RATE, deeds.into());
+            });
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            let (mut job, mut store) = (Job::new(), Memory::default());
+            pull_in_slots(&source, &mut job, &mut store, length).await;
+            let versions = source.world().versions.clone();
+            assert!(versions.iter().any(|version| version.whole() == store.bytes), "{length:?} {at}: mixed");
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_source_that_breaks_and_cannot_resume_says_so() {
     let source = Source::new(SIZE).with(|world| {
@@ -130,15 +199,6 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// Deeds in a run with slots: one other version at most. Nothing is waited for in a slot, so two writes within one second
-/// are not told apart there.
-fn one_rewrite(deeds: Vec<(u64, Deed)>) -> Vec<(u64, Deed)> {
-    let is_write = |deed: &Deed| matches!(deed, Deed::Rewrite | Deed::Change(_));
-    let mut has_written = false;
-    let mut keep = |deed: &Deed| !is_write(deed) || !std::mem::replace(&mut has_written, true);
-    deeds.into_iter().filter(|(_, deed)| keep(deed)).collect()
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
@@ -151,17 +211,14 @@ proptest! {
         rate in 50_000..1_000_000_u64,
         written_for_ms in prop_oneof![0..3_000_u64, 0..100_000_u64],
         slot_ms in prop::option::of(500..5_000_u64),
-        pause_ms in 0..3_000_u64,
+        pause_ms in 50..3_000_u64,
+        waits in any::<bool>(),
         deeds in prop::collection::vec((0..60_000_u64, deed()), 0..12),
         deaths in prop::collection::vec(any::<bool>(), 40),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
         runtime.expect("a runtime").block_on(async {
             let mut at = 0;
-            let (deeds, written_for_ms) = match slot_ms {
-                Some(_) => (one_rewrite(deeds), written_for_ms.max(3_000)),
-                None => (deeds, written_for_ms),
-            };
             let deeds: VecDeque<_> = deeds.into_iter().map(|(gap, deed)| { at += gap; (at, deed) }).collect();
             let source = Source::by_the_clock(SIZE).with(|world| {
                 (world.proof, world.ranges, world.deeds) = (proof, ranges || slot_ms.is_some(), deeds);
@@ -176,13 +233,14 @@ proptest! {
                 let slot = slot_ms.map_or_else(|| source.eternal(), |ms| source.slot(Duration::from_millis(ms)));
                 match job.pull(&mut links, &mut store, &slot).await {
                     Ok(Outcome::Complete) => break,
-                    Ok(Outcome::SlotOver) | Err(PullError::Source(Fault::Broken(_) | Fault::Changed)) => {}
+                    Ok(Outcome::Unsettled(wait)) if waits => tokio::time::sleep(wait).await,
+                    Ok(_) | Err(PullError::Source(Fault::Broken(_) | Fault::Changed)) => {}
                     Err(error) => panic!("{error}"),
                 }
                 pulls += 1;
                 prop_assert!(pulls < 200, "it never ends");
                 if deaths.next() == Some(true) {
-                    store = store.inherited();
+                    (store, job.deferral) = (store.inherited(), Deferral::default());
                 }
                 tokio::time::sleep(Duration::from_millis(pause_ms)).await;
             }

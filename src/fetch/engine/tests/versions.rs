@@ -53,7 +53,7 @@ async fn all(source: &Source, job: &mut Job, links: &mut [Link], part: &mut Part
     for slots in 1..200 {
         match job.pull(links, part, &source.eternal()).await {
             Ok(Outcome::Complete) => return slots,
-            Ok(Outcome::SlotOver) | Err(PullError::Source(Fault::Broken(_) | Fault::Changed)) => {}
+            Ok(_) | Err(PullError::Source(Fault::Broken(_) | Fault::Changed)) => {}
             Err(error) => panic!("{error}"),
         }
     }
@@ -296,7 +296,7 @@ proptest! {
             loop {
                 match job.pull(&mut links, &mut part, &source.eternal()).await {
                     Ok(Outcome::Complete) => break,
-                    Ok(Outcome::SlotOver) | Err(PullError::Source(Fault::Broken(_) | Fault::Changed)) => {}
+                    Ok(_) | Err(PullError::Source(Fault::Broken(_) | Fault::Changed)) => {}
                     Err(error) => panic!("{error}"),
                 }
                 if deaths.next().expect("it ends") {

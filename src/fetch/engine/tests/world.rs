@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use crate::base::Time;
-use crate::fetch::engine::{Event, Outcome, Pull, PullError, Watch, pull};
+use crate::fetch::engine::{Deferral, Event, Outcome, Pull, PullError, Watch, pull};
 use crate::fetch::limit::Limiter;
 use crate::fetch::plan::{self, Planner};
 use crate::fetch::sink::{Ranges, SinkError};
@@ -40,6 +40,8 @@ pub(super) enum Proof {
     /// A strong tag that is made of date and size, and the date.
     DateTag,
     WeakTag,
+    /// A strong tag, and the time of the answer as the date.
+    NowTag,
     Date,
     Size,
     Nothing,
@@ -118,6 +120,7 @@ impl World {
     fn version(&self, file: File) -> Version {
         let seconds =
             |since_start_s: u64| 1_700_000_000 + i64::try_from(since_start_s).expect("a small number");
+        let now_s = self.clock.map(|begun| seconds(begun.elapsed().as_secs()));
         let modified_s = Some(seconds(file.date_s));
         let quoted = |text: String| Some(format!("\"{text}\""));
         let mut version = Version { size: Some(file.size), ..Version::default() };
@@ -127,13 +130,17 @@ impl World {
                 version.modified_s = modified_s;
                 version.etag = quoted(format!("{}-{}", file.date_s, file.size));
             }
+            Proof::NowTag => {
+                version.modified_s = now_s;
+                version.etag = quoted(file.number.to_string());
+            }
             Proof::WeakTag => version.weak_etag = quoted(file.number.to_string()),
             Proof::Date => version.modified_s = modified_s,
             Proof::Size => {}
             Proof::Nothing => version.size = None,
         }
-        match self.clock {
-            Some(begun) => version.described_at(seconds(begun.elapsed().as_secs())),
+        match now_s {
+            Some(now_s) => version.described_at(now_s),
             None => version,
         }
     }
@@ -445,6 +452,7 @@ pub(super) struct Job {
     pub(super) limiters: Vec<Limiter>,
     pub(super) min_speed: u64,
     pub(super) seen: Seen,
+    pub(super) deferral: Deferral,
     address: Address,
 }
 
@@ -461,6 +469,7 @@ impl Job {
             limiters: Vec::new(),
             min_speed: 0,
             seen: Seen::default(),
+            deferral: Deferral::default(),
             address: Address::parse("http://source.example/file").expect("an address").0,
         }
     }
@@ -482,6 +491,6 @@ impl Job {
             abreast: 1,
             watch: &self.seen,
         };
-        pull(links, store, &mut self.planner, with).await
+        pull(links, store, &mut self.planner, &mut self.deferral, with).await
     }
 }

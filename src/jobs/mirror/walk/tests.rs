@@ -366,7 +366,8 @@ fn a_dry_run_wants_nothing_and_says_why() {
     let mut here = Memory::default().with("a", 2, 10).with("z", 1, 11).with("d/b", 1, 10);
     let (asked, found) = walk(&spec, &mut here, &small_tree(), &[]);
     assert_eq!(asked, ["/", "d/", "d/f/", "e/"]);
-    let plan: Vec<_> = found.planned.iter().map(|planned| (planned.path.as_str(), planned.why)).collect();
+    let planned: Vec<_> = found.planned.iter().map(|planned| planned.expect("it can be read")).collect();
+    let plan: Vec<_> = planned.iter().map(|planned| (planned.path.as_str(), planned.why)).collect();
     assert_eq!(plan, [("a", Why::Size), ("z", Why::Time), ("e/c", Why::New)]);
     assert!(here.notes.is_empty());
 }

@@ -31,7 +31,10 @@ impl Stream {
     pub(super) fn on_listed(&mut self, id: usize, listed: Result<PackedListing, Fault>, at: Moment) {
         let Some(look) = self.look.as_mut().filter(|look| look.has_asked(id)) else { return };
         match listed {
-            Ok(listing) => {
+            Ok(mut listing) => {
+                if self.config.refuses_twins {
+                    look.refuse_twins(&mut listing, &self.config.filter);
+                }
                 let deep = self.config.recursive.then_some(&self.config.filter);
                 look.listed(listing, &self.config.root, deep, &self.folders);
             }

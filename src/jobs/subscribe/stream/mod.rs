@@ -68,6 +68,8 @@ pub struct Config {
     pub settle: Duration,
     /// Folders in the folder, too.
     pub recursive: bool,
+    /// Of names that differ only in case or Unicode composition, only the first is pulled.
+    pub refuses_twins: bool,
     /// Files may still grow: what is new of each is appended, and delivered, as it comes. If it is suddenly another file,
     /// its old replica is kept (`true`) or dropped.
     pub follow: Option<bool>,

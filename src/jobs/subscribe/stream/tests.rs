@@ -38,6 +38,7 @@ fn config() -> Config {
         poll: Duration::from_secs(10),
         settle: Duration::from_secs(20),
         recursive: false,
+        refuses_twins: false,
         follow: None,
     }
 }
