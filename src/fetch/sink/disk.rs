@@ -11,7 +11,6 @@
 //!
 //! A [`Part`](super::Part) calls it.
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, mpsc};
@@ -33,14 +32,12 @@ const LEAST_BYTES: u32 = 4 << 10;
 /// How many finished files may wait to become durable; each is an open file. Two batches: one on its way, one waiting.
 const FINISHING: usize = 2 * BATCH;
 /// How many finished files are made durable together at most.
-const BATCH: usize = 64;
-/// For how long finished files are gathered at most, while more are there already.
-const GATHER: Duration = Duration::from_millis(500);
+const BATCH: usize = 128;
 /// If the last batch is no older than this, files come one after the other, and more will come: then a batch waits for
-/// them a little: long enough for a batch that is worth one sync of the file system, if the source is not slow. A single
-/// file never waits.
+/// them until it is full, but not for long. A single file never waits.
 const BUSY: Duration = Duration::from_millis(50);
 const WAIT_FOR_MORE: Duration = Duration::from_millis(20);
+const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// A handle to the threads; they end with the last one.
 #[derive(Clone, Debug)]
@@ -195,55 +192,50 @@ fn write_all(jobs: &mpsc::Receiver<Job>, settle: &mpsc::Sender<Settle>) {
 }
 
 fn settle_all(jobs: &mpsc::Receiver<Settle>) {
-    let mut next = VecDeque::new();
-    let mut is_busy = Lately::default();
-    while let Some(job) = next.pop_front().or_else(|| jobs.recv().ok()) {
+    let mut next = None;
+    let mut last_batch = None;
+    while let Some(job) = next.take().or_else(|| jobs.recv().ok()) {
         match job {
             Settle::Do(work) => work(),
             Settle::Finish(first) => {
-                is_busy.wait_for_more();
-                let batch = gather(*first, jobs, &mut next);
+                let batch;
+                (batch, next) = gather(*first, jobs, wait_for_more(last_batch));
                 commit(batch);
-                is_busy.note();
+                last_batch = Some(now());
             }
         }
     }
 }
 
-/// When the last batch was done.
-#[derive(Default)]
-#[allow(clippy::disallowed_methods, reason = "this thread waits for a real disk")]
-struct Lately(Option<Instant>);
-
-#[allow(clippy::disallowed_methods, reason = "this thread waits for a real disk")]
-impl Lately {
-    fn wait_for_more(&self) {
-        if self.0.is_some_and(|last| last.elapsed() < BUSY) {
-            thread::sleep(WAIT_FOR_MORE);
-        }
-    }
-
-    fn note(&mut self) {
-        self.0 = Some(Instant::now());
-    }
+/// Until when a batch waits for more files.
+fn wait_for_more(last_batch: Option<Instant>) -> Instant {
+    let is_busy = last_batch.is_some_and(|last| last.elapsed() < BUSY);
+    if is_busy { now() + WAIT_FOR_MORE } else { now() }
 }
 
-/// The finished files that wait already, up to the first thing that is none: order matters.
-fn gather(first: Finishing, jobs: &mpsc::Receiver<Settle>, next: &mut VecDeque<Settle>) -> Vec<Finishing> {
-    #[allow(clippy::disallowed_methods, reason = "this thread waits for a real disk")]
-    let begun = Instant::now();
+#[allow(clippy::disallowed_methods, reason = "this thread waits for a real disk")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Gathers finished files until there are enough, or the time is over and no more are there, or something else is asked
+/// for, which must not be done before them. It looks now and then instead of being woken for each file.
+#[allow(clippy::disallowed_methods, reason = "this thread waits for a real disk")]
+fn gather(
+    first: Finishing,
+    jobs: &mpsc::Receiver<Settle>,
+    until: Instant,
+) -> (Vec<Finishing>, Option<Settle>) {
     let mut batch = vec![first];
-    while batch.len() < BATCH && begun.elapsed() < GATHER {
+    while batch.len() < BATCH {
         match jobs.try_recv() {
             Ok(Settle::Finish(another)) => batch.push(*another),
-            Ok(other) => {
-                next.push_back(other);
-                break;
-            }
+            Ok(other) => return (batch, Some(other)),
+            Err(mpsc::TryRecvError::Empty) if now() < until => thread::sleep(LOOK_EVERY),
             Err(_) => break,
         }
     }
-    batch
+    (batch, None)
 }
 
 #[cfg(test)]
