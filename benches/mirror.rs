@@ -225,7 +225,11 @@ fn count(folder: &Path, is_such: &dyn Fn(&Path) -> bool) -> usize {
         .map(|entry| {
             let entry = entry.unwrap();
             let path = entry.path();
-            if entry.file_type().unwrap().is_dir() { count(&path, is_such) } else { usize::from(is_such(&path)) }
+            if entry.file_type().unwrap().is_dir() {
+                count(&path, is_such)
+            } else {
+                usize::from(is_such(&path))
+            }
         })
         .sum()
 }
