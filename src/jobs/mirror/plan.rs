@@ -15,7 +15,7 @@ use super::found::{Planned, Why};
 const MOST_BYTES: usize = 4 << 20;
 
 /// Bytes of a record before its path: reason, size, length of the path.
-const HEAD: usize = 1 + 8 + 4;
+const HEAD: usize = 1 + 8 + 8;
 
 /// In place of an unknown size.
 const NO_SIZE: u64 = u64::MAX;
@@ -47,8 +47,7 @@ impl Plan {
         let why = Why::ALL.iter().position(|why| *why == planned.why).and_then(|at| u8::try_from(at).ok());
         self.recent.push(why.unwrap_or_default());
         self.recent.extend_from_slice(&planned.size.unwrap_or(NO_SIZE).to_le_bytes());
-        let length = u32::try_from(planned.path.len()).expect("a path is short");
-        self.recent.extend_from_slice(&length.to_le_bytes());
+        self.recent.extend_from_slice(&(planned.path.len() as u64).to_le_bytes());
         self.recent.extend_from_slice(planned.path.as_bytes());
         if self.recent.len() >= MOST_BYTES {
             self.move_out();
@@ -107,7 +106,7 @@ fn read(bytes: &[u8]) -> Option<(Planned, &[u8])> {
     let (why, bytes) = bytes.split_first()?;
     let (size, bytes) = bytes.split_first_chunk()?;
     let (length, bytes) = bytes.split_first_chunk()?;
-    let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
     let (path, rest) = bytes.split_at_checked(length)?;
     let size = Some(u64::from_le_bytes(*size)).filter(|size| *size != NO_SIZE);
     let why = *Why::ALL.get(usize::from(*why))?;
@@ -125,8 +124,9 @@ impl FileRecords<'_> {
     fn next_record(&mut self) -> io::Result<Planned> {
         let mut record = vec![0; HEAD];
         self.file.read_exact_at(&mut record, self.at)?;
-        let length = record.last_chunk().map_or(0, |length| u32::from_le_bytes(*length));
-        record.resize(HEAD + length as usize, 0);
+        let length = record.last_chunk().map_or(0, |length| u64::from_le_bytes(*length));
+        let length = usize::try_from(length).map_err(|_| io::ErrorKind::InvalidData)?;
+        record.resize(HEAD + length, 0);
         self.file.read_exact_at(&mut record, self.at)?;
         self.at += record.len() as u64;
         let (planned, _) = read(&record).ok_or(io::ErrorKind::InvalidData)?;
@@ -168,7 +168,7 @@ mod tests {
         for count in [0, 3, 200_000] {
             let planned = |number: usize| Planned {
                 path: format!("folder-{}/frame-{number:09}.gwf", number % 7),
-                size: (number % 3 != 0).then_some(number as u64),
+                size: (!number.is_multiple_of(3)).then_some(number as u64),
                 why: Why::ALL[number % Why::ALL.len()],
             };
             let mut plan = Plan::default();
