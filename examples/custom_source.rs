@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use stroll::driver::BootClock;
-use stroll::fetch::engine::{Outcome, Pull, pull};
+use stroll::fetch::engine::{Deferral, Outcome, Pull, pull};
 use stroll::fetch::plan::{self, Planner};
 use stroll::fetch::sink::{Disk, Finish, Folder, Part};
 use stroll::fetch::{Address, Ask, Connection, Cut, Fault, Name, Opened, PackedListing, Slot, Version};
@@ -87,6 +87,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (address, _) = Address::parse("http://toy.example/toy.bin")?;
     let mut connection = Toy::default();
     let mut planner = Planner::new(plan::Config::default());
+    let mut deferral = Deferral::default();
 
     // A member's slots come from `Member::lending`; here every one follows at once.
     let (_order, stop) = watch::channel(false);
@@ -99,7 +100,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         planner.slot_began();
         let with =
             Pull { address: &address, slot: &slot, limiters: &[], min_speed: 0, abreast: 1, watch: &() };
-        let outcome = pull(slice::from_mut(&mut connection), &mut part, &mut planner, with).await?;
+        let connection = slice::from_mut(&mut connection);
+        let outcome = pull(connection, &mut part, &mut planner, &mut deferral, with).await?;
         println!("slot {slots}: {} of {SIZE} bytes are here", part.have().end());
         if outcome == Outcome::Complete {
             break;
