@@ -84,7 +84,8 @@ impl<'a, S: Store> Shared<'a, S> {
         };
         let mut store = self.store.lock().await;
         let had = store.version().unwrap_or(&probed.version);
-        let is_doubtful = had.compare(&probed.version) == Sameness::Unknown;
+        // Answers of one second that is not over do not tell versions apart.
+        let is_doubtful = !probed.version.is_settled() || had.compare(&probed.version) == Sameness::Unknown;
         if !probed.ranges || probed.version.size.is_none() || is_doubtful {
             return Ok(false);
         }

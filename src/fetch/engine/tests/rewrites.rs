@@ -114,10 +114,20 @@ async fn pull_in_slots(
     store: &mut Memory,
     length: Duration,
 ) -> (u32, Duration) {
+    pull_in_slots_over(&mut [source.connect()], source, job, store, length).await
+}
+
+async fn pull_in_slots_over(
+    links: &mut [Link],
+    source: &Source,
+    job: &mut Job,
+    store: &mut Memory,
+    length: Duration,
+) -> (u32, Duration) {
     let mut in_slots = Duration::ZERO;
     for slots in 1..100 {
         let begun = tokio::time::Instant::now();
-        let outcome = job.pull(&mut [source.connect()], store, &source.slot(length)).await;
+        let outcome = job.pull(links, store, &source.slot(length)).await;
         in_slots += begun.elapsed();
         match outcome {
             Ok(Outcome::Complete) => return (slots, in_slots),
@@ -147,14 +157,16 @@ async fn a_file_of_just_now_is_left_for_a_later_slot() {
 
 #[tokio::test(start_paused = true)]
 async fn a_file_that_is_always_dated_now_is_complete_after_some_slots() {
-    for length in [Duration::from_millis(400), Duration::from_secs(10)] {
+    for (length, connections) in [(400, 1), (10_000, 1), (400, 2), (10_000, 2)] {
+        let length = Duration::from_millis(length);
         let source =
             Source::by_the_clock(SIZE).with(|world| (world.proof, world.rate) = (Proof::NowTag, RATE));
         let (begun, mut job, mut store) = (tokio::time::Instant::now(), Job::new(), Memory::default());
-        pull_in_slots(&source, &mut job, &mut store, length).await;
+        let mut links: Vec<Link> = (0..connections).map(|_| source.connect()).collect();
+        pull_in_slots_over(&mut links, &source, &mut job, &mut store, length).await;
         assert_eq!(store.bytes, source.world().now().whole());
         let took = begun.elapsed().as_secs_f64();
-        assert!(took < 10.0, "slots of {length:?}: {took} s");
+        assert!(took < 10.0, "slots of {length:?}, {connections} connections: {took} s");
     }
 }
 
