@@ -312,18 +312,21 @@ fn where_an_ftp_server_allows_one_connection_everything_comes_over_that_one() {
     let source = vsftpd(&desk, Some(1));
     let tree = in_folders(40, 8);
     plant(&source.root, &tree);
+    let server = source.ftpd.as_ref().unwrap();
     for connections in CONNECTIONS {
         let to = format!("ftp-{connections}");
+        server.wait_until_idle();
         let ran = source.mirror(&desk, &to, &["--connections", connections]);
         ran.ended(0);
         is_here(&desk.path(&to), &tree);
         assert!(ran.said().contains("fewer connections"), "{}", ran.said());
     }
-    let refusals = source.ftpd.as_ref().unwrap().refusals().len();
+    let refusals = server.refusals().len();
     assert!(refusals <= 1 + 3 + 31, "it was refused {refusals} times");
     // One file in ranges, each over a connection of its own.
     let large = files(1, 40 << 20);
     plant(&source.root, &large);
+    server.wait_until_idle();
     let mut command = desk.command(&["--connections", "3", &format!("{}f0.dat", source.url)]);
     command.args(&source.flags);
     let ran = run(command);

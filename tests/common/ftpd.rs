@@ -183,6 +183,16 @@ impl Ftpd {
         log.lines().filter(|line| line.contains("refused")).map(str::to_owned).collect()
     }
 
+    /// Waits until it serves no session: it counts one for a moment longer than the client does.
+    pub(crate) fn wait_until_idle(&self) {
+        let sessions = format!("/proc/{0}/task/{0}/children", self.child.id());
+        let begun = Instant::now();
+        while !fs::read_to_string(&sessions).unwrap().trim().is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the server still serves a session");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Waits until it listens. Connecting to see would count as a client.
     fn wait_until_it_listens(&mut self) {
         let begun = Instant::now();
