@@ -162,7 +162,10 @@ fn pulled(server: &Server, where_to: &str, place: &Path, connections: usize, rou
             }
             runs.push(run(command));
             let right = count(&target, &|path| fs::read(path).unwrap() == content(path));
-            assert_eq!(right, FOLDERS * FILES, "{name} in round {round}");
+            assert!(right == FOLDERS * FILES || *name != "stroll", "{right} files in round {round}");
+            if right < FOLDERS * FILES {
+                println!("{name} has only {right} files in round {round}");
+            }
             fs::remove_dir_all(&target).unwrap();
             let _ = fs::remove_dir_all(place.join("state"));
         }

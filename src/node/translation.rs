@@ -105,6 +105,7 @@ impl Node {
     fn on_handoff(&mut self, output: handoff::Output, now: Time) {
         match output {
             handoff::Output::Send { to, token, session, message, with_certificate } => {
+                self.directory.handed(to);
                 // A certificate goes along from the second try on.
                 match message {
                     handoff::Message::Ack(_) if self.is_working() => {
@@ -134,14 +135,12 @@ impl Node {
                 let cargo =
                     self.arriving.take().unwrap_or(Cargo { age: Duration::ZERO, cool: Duration::ZERO });
                 self.directory.heard_from(from, None, now);
-                self.directory.handed(from);
                 self.quota.note(token, from, self.identity.roll.charter().slot, now);
                 self.cool(cargo.cool, None, now);
                 let token = agent::Token { id: token, session, age: cargo.age };
                 self.to_agent.push_back(agent::Input::Arrived { token, from });
             }
             handoff::Event::Released { token, session, to } if self.is_here(token) => {
-                self.directory.handed(to);
                 let timeout = self.directory.get(to).and_then(Known::timeout).unwrap_or(FIRST_TIMEOUT);
                 self.to_agent.push_back(agent::Input::Accepted { to, session, timeout });
             }
