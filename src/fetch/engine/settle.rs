@@ -26,12 +26,23 @@ pub struct Deferral {
     check_at: Option<Instant>,
     /// How many times the last of them began anew because the file had changed.
     pub(super) restarts: u32,
+    /// The caller waits until files have settled, by its own rules.
+    is_off: bool,
 }
 
 impl Deferral {
+    /// No pull in a limited slot is deferred: the caller has waited until the file had settled, by its own rules.
+    pub fn switch_off(&mut self) {
+        self.is_off = true;
+    }
+
+    pub(super) fn is_off(&self) -> bool {
+        self.is_off
+    }
+
     /// Whether the file may be deferred before its bytes have come.
     pub(super) fn is_allowed(&self) -> bool {
-        self.since.is_none_or(|since| since.elapsed() < DEFER_FOR)
+        !self.is_off && self.since.is_none_or(|since| since.elapsed() < DEFER_FOR)
     }
 
     /// The pull ends because the date is too young.

@@ -45,6 +45,11 @@ pub trait Feed: Send {
         usize::MAX
     }
 
+    /// Whether the job itself waits until files have settled at the source: streams have `--settle`.
+    fn waits_until_settled(&self) -> bool {
+        false
+    }
+
     /// How fast the stream grows at its source, if this is a stream.
     fn stream_rate(&self) -> Option<u64> {
         None

@@ -334,6 +334,9 @@ impl Worker {
         };
         let before = common.totals().bytes;
         let most = *file.most_bytes.get_or_insert(place.bytes());
+        if common.work().feed.waits_until_settled() {
+            file.deferral.switch_off();
+        }
         let outcome = match place {
             Place::Part(part) => {
                 engine::pull(sources, &mut **part, &mut self.planner, &mut file.deferral, with).await

@@ -130,6 +130,10 @@ impl<M: Machine> Feed for Told<M> {
         self.machine.abreast()
     }
 
+    fn waits_until_settled(&self) -> bool {
+        true
+    }
+
     fn stream_rate(&self) -> Option<u64> {
         self.machine.stream_rate()
     }
