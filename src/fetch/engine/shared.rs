@@ -423,9 +423,8 @@ impl<'a, S: Store> Shared<'a, S> {
             let is_open = sameness == Sameness::Unknown && !is_trusted;
             let wait = version.settles_in_s().filter(|_| is_open).map(Duration::from_secs);
             match wait.map(|wait| self.books().deferral.check_in(wait)) {
-                None if sameness == Sameness::Changed => return Err(Fault::Changed.into()),
-                None => return self.has_begun().await,
-                Some(None) => return Err(Fault::Changed.into()),
+                None if sameness != Sameness::Changed => return self.has_begun().await,
+                None | Some(None) => return Err(Fault::Changed.into()),
                 Some(Some(left)) if self.with.slot.is_limited() => return Ok(Outcome::Unsettled(left)),
                 Some(Some(left)) => self.wait(left).await,
             }
